@@ -241,9 +241,9 @@ class DryRun:
         session = await self._session(asked)
         call = ToolCall("dry-run", asked.tool, asked.arguments)
         action = await Pipeline(session, self._ports).judge.read(call)
-        words = words_read_by(action, session, self._labels(session.policy.workspace))
-        session = replace(session, labels=session.labels | words.labels)
-        return _judged(Pipeline(session, self._ports), replace(action, words=words.labels))
+        read = words_read_by(action, session, self._labels(session.policy.workspace))
+        session = replace(session, labels=session.labels | read.labels)
+        return _judged(Pipeline(session, self._ports), replace(action, file_labels=read.labels))
 
     async def _session(self, asked: DryRunCall) -> Session:
         """Return the session in which a call is made: its policy, the person's words and what was read."""
@@ -300,8 +300,8 @@ def _judged(pipeline: Pipeline, action: Action) -> Judged:
     found = pipeline.judge.rule(action)
     if found.decision.denial is not None:
         return _denied(*found.decision.denial)
-    if found.left:
-        return _open(found.left)
+    if found.open_asks:
+        return _open(found.open_asks)
     lapsed = lapsed_behind(action, pipeline.session) if action.is_command else ()
     runs = found.runs if action.is_command else None
     return Judged("allow", rule=found.approver or None, runs=runs, lapsed=lapsed)

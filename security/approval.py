@@ -1,8 +1,8 @@
-"""Put the questions about one call to the person, and record the answer, however the question ends.
+"""Ask the person about a call, and record the answer, however the question ends.
 
-One question is open at a time. Every call that waits behind it is judged again before it is put: an "always"
-answers it too, and nobody is asked about what is refused by then. What a yes is worth when it comes is
-judged anew, by the pipeline.
+One question is open at a time. A call that waits behind it is judged again when its turn comes: an "always"
+given meanwhile may answer it, and a call that is denied by then is not asked about. After a yes the pipeline
+judges the call once more.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from functools import partial
 import trio
 
 from .call import Action
-from .judge import Judge, Judgement, Ways
+from .judge import Judge, Judgement, RunConditions
 from .kinds import Kind, Runs
 from .lazy import dataclass
 from .permissions import Always, Asks, granted_by, problem_with, proposed_grants, wider_grants
-from .ports import Answer, Ports, Question, Reply, Told
+from .ports import Answer, DetailedAnswer, Ports, Question, Reply
 from .record import asked_event, attempt_events, declined_event, tell
 from .session import THE_PERSON, Granted, Scope, Session
 from .text import redact_text
@@ -28,15 +28,15 @@ from .verdict import Decision
 
 __all__ = ["Approvals", "Consulted"]
 
-_LONGEST_WHY = 1000  # characters of why a person said no that are kept on record
+_LONGEST_REASON = 1000  # characters of a person's reason for a no that are recorded
 
 
 @dataclass(frozen=True, slots=True)
 class Consulted:
-    """What was asked in the end, what came back, and the call as it reads by then.
+    """A question that was put, its answer, and the call as it reads after the answer.
 
-    `reply` is None where there was nothing left to ask; `asked` is when it came to wait. `how` it was
-    answered the interface says, and the person in `words` why.
+    `reply` is None if nothing was left to ask. `asked` is the time at which the question began to wait. `how`
+    and `reason` are as in `DetailedAnswer`.
     """
 
     question: Question
@@ -44,47 +44,47 @@ class Consulted:
     action: Action
     asked: float
     how: str = ""
-    words: str = ""
+    reason: str = ""
 
     @property
     def is_no(self) -> bool:
-        """Whether the call may not run for want of a yes; whatever is no answer is none."""
+        """Whether something was asked and not answered with a yes. Any value but a known yes is a no."""
         is_yes = self.reply in (Answer.YES, Answer.ALWAYS) or isinstance(self.reply, Always)
         is_yes = is_yes or (self.reply is Answer.REAL and self.question.or_real)
         return bool(self.question.asks) and not is_yes
 
     def answered_by(self, approver: str, session: Session) -> tuple[str, float]:
-        """Return who answered, `approver` being who did so beforehand, and how long that took in seconds."""
+        """Return who answered (the person, and the `approver` in advance), and how many seconds it took."""
         who = "; ".join(filter(None, (self.person, approver))) if self.question.asks else approver
         return who, session.now - self.asked
 
     @property
     def person(self) -> str:
-        """The person as who answered, and how."""
+        """The person as the approver, with how they answered."""
         return "; ".join(filter(None, (THE_PERSON, self.how)))
 
     def runs(self, wanted: Runs) -> Runs:
-        """Return what command lines run in: as the question about them announced, where there was one."""
+        """Return what command lines run in: what the question announced, else `wanted`."""
         if self.reply is Answer.REAL:
             return Runs.REAL
         lines = self.action.of_kind(Kind.COMMAND)
         asked = [ask.runs for _, ask in self.question.asks if lines and {*ask.about}.issuperset(lines)]
         return max(asked, key=lambda runs: runs.strictness, default=wanted)
 
-    def ways(self, found: Judgement) -> Ways:
-        """Return what command lines run in by the answer, and who covers what they change."""
-        return {"runs": self.runs(found.runs), "covers": self.covers(found.covers)}
+    def conditions(self, judged: Judgement) -> RunConditions:
+        """Return the conditions that the command lines run under, given the answer."""
+        return {"runs": self.runs(judged.runs), "covers": self.covers(judged.covers)}
 
-    def covers(self, found: str) -> str:
-        """Return whose answer is one to what they change; of lines offered once more, who covered them."""
+    def covers(self, approver: str) -> str:
+        """Return whose answer covers the changes of the command lines; a second run keeps the first one's."""
         again = self.action.again
         if again is None or not again.disk or self.reply is Answer.REAL:
-            return found
+            return approver
         return again.covers
 
     @property
     def always(self) -> Always | None:
-        """What was granted for longer than this call, None where nothing was."""
+        """What the answer grants beyond this call, or None."""
         if self.reply is Answer.ALWAYS:
             return Always(self.question.always or ())
         return self.reply if isinstance(self.reply, Always) else None
@@ -92,27 +92,27 @@ class Consulted:
 
 @dataclass(slots=True)
 class Approvals:
-    """The questions of one pipeline, put to the person one after another, or with those that wait."""
+    """The questions of one pipeline: one at a time, or together with those that wait behind it."""
 
     judge: Judge
     ports: Ports
     _turn: trio.Lock = field(default_factory=trio.Lock)
     _waiting: list[Action] = field(default_factory=list)
     _given: dict[str, tuple[Question, Reply]] = field(default_factory=dict)
-    """What was answered together with another question, by the id of the call."""
+    """Answers that were given together with another question's, by the id of their call."""
 
     @asynccontextmanager
-    async def put(self, action: Action, decision: Decision, left: Asks) -> AsyncIterator[Consulted]:
-        """Ask about a call whose questions are `left`; the next question waits until the block is left.
+    async def put(self, action: Action, decision: Decision, open_asks: Asks) -> AsyncIterator[Consulted]:
+        """Ask about a call; the next question is put when the caller leaves the block.
 
-        That it waits counts at once, before anything is awaited. An end without a yes, be it an error or a
-        cancellation, is on record by then.
+        A question that ends without a yes, by an answer, an error or a cancellation, is recorded as declined.
 
         Raises:
-            RecordError: it could not be recorded, so nobody was asked.
+            RecordError: the question could not be recorded, so nobody was asked.
         """
-        asking, journal, who = self.judge.session, self.judge.journal, "cancelled"
-        event = asked_event(asking, action, left)
+        # The call counts as pending before the first await, so that calls judged meanwhile see it.
+        session, journal, refuser = self.judge.session, self.judge.journal, "cancelled"
+        event = asked_event(session, action, open_asks)
         journal.fold(event)
         try:
             await journal.write(event)
@@ -122,34 +122,37 @@ class Approvals:
                 await journal.catch_up()
                 question = self._question(action)
                 reply = await self._reply(question) if question.asks else None
-                answered = reply if isinstance(reply, Told) else None
-                answer = reply if not isinstance(reply, Told) else reply.answer
-                consulted = Consulted(question, answer, action, event.at)
-                if answered is not None:
-                    consulted = replace(consulted, how=answered.how, words=answered.words)
-                if consulted.is_no:
-                    who = "nobody" if answer is Answer.NOBODY else self._refuser(consulted)
-                    left = question.asks
+                if isinstance(reply, DetailedAnswer):
+                    consulted = Consulted(question, reply.answer, action, event.at, reply.how, reply.reason)
                 else:
-                    again = action if action.of is not None else await self._read_again(action)
-                    consulted = replace(consulted, action=again)
+                    consulted = Consulted(question, reply, action, event.at)
+                if consulted.is_no:
+                    refuser = "nobody" if consulted.reply is Answer.NOBODY else self._refuser(consulted)
+                    open_asks = question.asks
+                else:
+                    reread = action if action.of is not None else await self._read_again(action)
+                    consulted = replace(consulted, action=reread)
                     await journal.catch_up()
-                    who = ""
+                    refuser = ""
                 yield consulted
         finally:
             self._waiting[:] = [one for one in self._waiting if one is not action]
             self._given.pop(action.call.id, None)
-            if who:
-                declined = declined_event(asking, action, decision, left, who, journal.now())
-                await journal.note(declined, *attempt_events(declined, action, decision, asking))
+            if refuser:
+                declined = declined_event(session, action, decision, open_asks, refuser, journal.now())
+                await journal.note(declined, *attempt_events(declined, action, decision, session))
 
     async def _reply(self, question: Question) -> Reply:
-        """Return the answer to a question: one given with another holds for the question as it was shown."""
+        """Return the answer to a question.
+
+        If it was answered together with an earlier one, that answer counts only if the question is still
+        the one that was shown.
+        """
         given = self._given.pop(question.action.call.id, None)
         if given is not None and given[0] == question:
             return given[1]
         reply = await self.ports.approver.ask(replace(question, beside=self._beside))
-        if not isinstance(reply, Told):
+        if not isinstance(reply, DetailedAnswer):
             return reply
         alike = replace(reply, also=())
         waiting = {one.call.id for one in self._waiting}
@@ -159,24 +162,25 @@ class Approvals:
         return alike
 
     def _beside(self) -> tuple[Question, ...]:
-        """Return the questions that wait, as they would be put now."""
+        """Return the waiting questions, each as it would be put now."""
         return tuple(one for one in map(self._question, self._waiting) if one.asks)
 
     def _refuser(self, consulted: Consulted) -> str:
-        """Return who said no, how, and why."""
-        words = redact_text(consulted.words, self.judge.session.secrets)[:_LONGEST_WHY]
-        return "; ".join(filter(None, (consulted.person, words)))
+        """Return who refused the call, how, and for what reason."""
+        reason = redact_text(consulted.reason, self.judge.session.secrets)[:_LONGEST_REASON]
+        return "; ".join(filter(None, (consulted.person, reason)))
 
     async def _read_again(self, action: Action) -> Action:
-        """Return the call as it reads now; why it is to run once more, and what hooks answered, is as it was.
+        """Read the call again: files and links may have changed while the question was open.
 
-        If it reads otherwise, the yes was to something else, and so were their answers (`recheck`).
+        If it reads differently now, `recheck` denies it, since the yes was about something else. The reason
+        for a repeated run and the answers of hooks are carried over; they do not come from the call.
         """
-        read = await self.judge.read(action.call)
-        return replace(read, wished=action.wished, again=action.again, hooked=action.hooked)
+        reread = await self.judge.read(action.call)
+        return replace(reread, wished=action.wished, again=action.again, hooked=action.hooked)
 
     def granted(self, consulted: Consulted) -> tuple[Granted, ...]:
-        """Return the events of what an answer grants; the person is notified where it can grant nothing."""
+        """Return an event for each grant of an answer; if it cannot grant anything, notify the person."""
         always, question, session = consulted.always, consulted.question, self.judge.session
         if always is None:
             return ()
@@ -199,9 +203,9 @@ class Approvals:
         )
 
     def _question(self, action: Action) -> Question:
-        """Return what is left to ask now that it is this call's turn; nothing, if it is refused by now."""
-        found, session = self.judge.rule(action), self.judge.session
-        asks = found.left if found.decision.denial is None else ()
+        """Return what is to be asked about a call now: nothing, if it is answered or denied by now."""
+        judged, session = self.judge.rule(action), self.judge.session
+        asks = judged.open_asks if judged.decision.denial is None else ()
         narrow = proposed_grants(asks, action, session)
         wide = wider_grants(asks, action, session) if narrow is not None else None
         return Question(action, asks, narrow, wide, session)

@@ -288,7 +288,7 @@ class Action:
     that it is about more than it says. `wished` are the paths that its command line wanted to change when
     it ran read-only: it is to run again, so that it can. With `again` it runs again for want of room.
     `usual` names the arguments that are what the tool declares where nobody says them, `free` those it does
-    not declare. `words` are the labels of the files that it may read. `hooked` is what the person's hooks
+    not declare. `file_labels` are those of the files that it may read. `hooked` is what the person's hooks
     answered about it.
     """
 
@@ -310,7 +310,7 @@ class Action:
     usual: tuple[str, ...] = ()
     free: tuple[str, ...] = ()
     hooked: tuple[HookAnswer, ...] = ()
-    words: frozenset[Origin] = frozenset()
+    file_labels: frozenset[Origin] = frozenset()
 
     @property
     def is_command(self) -> bool:

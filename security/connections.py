@@ -96,7 +96,7 @@ class Connections:
         """Take down the outcome of a connection; it is written with the next record of the call."""
         if not self._is_over:
             session = self.judge.session
-            self.judge.journal.owe(response_event(self.action, exchange, number, session))
+            self.judge.journal.defer(response_event(self.action, exchange, number, session))
 
     def _problem(self, url: Url) -> tuple[str, str] | None:
         """Return the rule and the reason for which a URL may not be connected to."""

@@ -1,7 +1,8 @@
 """Read and judge the calls of one session: the only way from a ToolCall to a decision.
 
-What a call says is read by `action.py`, what has to be looked up for it by the surveyor. The gates are
-handed in by the pipeline, their answers by permissions; who asks sees the session that the journal holds.
+`action.py` reads what a call says, and the surveyor looks up what judging it needs to know of the machine.
+The pipeline hands in the gates; `permissions/` applies the answers given in advance. Every call is judged in
+the session that the journal holds at that moment.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from .refusal import caught, class_name
 from .session import Decided, Event, Session
 from .verdict import Decision
 
-__all__ = ["Judge", "Judgement", "Ruling", "Ways", "read_call"]
+__all__ = ["Judge", "Judgement", "Ruling", "RunConditions", "read_call"]
 
 
-class Ways(TypedDict):
-    """What command lines run in, and whose answer is one to what they change."""
+class RunConditions(TypedDict):
+    """What a call's command lines run in, and whose answer also covers the changes they make."""
 
     runs: Runs
     covers: str
@@ -38,28 +39,28 @@ class Ways(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the gates say, and what the answers given beforehand make of it.
+    """The gates' decision, and what the answers given in advance (rules, grants, autonomy) add to it.
 
-    `left` are the Asks that nobody answered, `approver` names who answered the others or allowed the command
-    lines to run for real, and `runs` is what these run in. `covers` names whose answer is one to what they
-    change, too: they run through an overlay then.
+    `open_asks` are the Asks that no such answer covers. `approver` names the rules or grants that answered
+    the others, or that allow the command lines to run for real; `runs` is what these run in. `covers` names
+    the rule or grant that also allows what they change; they then run through an overlay.
     """
 
     decision: Decision
-    left: Asks
+    open_asks: Asks
     approver: str
     runs: Runs
     covers: str = ""
 
     @property
-    def ways(self) -> Ways:
-        """What command lines run in, as it goes on record."""
+    def conditions(self) -> RunConditions:
+        """The conditions the command lines run under, in the form in which they are recorded."""
         return {"runs": self.runs, "covers": self.covers}
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """A call that may run, and the events that say so, `decided` among them, which are yet to be recorded."""
+    """A call that may run, with the events of its decision: counted already, recorded before it runs."""
 
     action: Action
     decision: Decision
@@ -69,7 +70,7 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Reads, judges and has the journal of one session; the pipeline, questions and redirects share it."""
+    """Reads and judges the calls of one session. The pipeline, its questions and its redirects share it."""
 
     journal: Journal
     specs: Mapping[str, ToolSpec]
@@ -79,22 +80,23 @@ class Judge:
 
     @property
     def session(self) -> Session:
-        """What the gates would see of the past at this moment."""
+        """The session that a call judged now would be judged in."""
         return self.journal.session
 
     async def read(self, call: ToolCall) -> Action:
-        """Turn a call into the Action that is judged; where that breaks, into one that `known` refuses."""
+        """Turn a call into the Action that is judged. If reading it fails, `known` refuses that Action."""
         policy, spec = self.session.policy, self.specs.get(call.tool)
         reading = read_call(call, self.specs, policy, self.surveyor)
         return await caught(reading, partial(_unread, call, spec, policy))
 
-    async def heard(self, action: Action, session: Session | None = None) -> Action:
-        """Return an Action with what the person's hooks answer, where nothing else speaks against it.
+    async def with_hook_answers(self, action: Action, session: Session | None = None) -> Action:
+        """Return an Action with the answers of the person's hooks.
 
-        What follows from a call that they answered, such as its second run, is not asked about again.
+        Hooks are asked last, about calls that no gate denies. They are not asked again about what follows
+        from a call they have answered, such as its second run.
 
         Raises:
-            RecordError: what was owed meanwhile could not be recorded.
+            RecordError: an outcome that had to be recorded meanwhile could not be.
         """
         session = narrowed(session or self.session, action)
         if self.hooks is None or action.hooked or not session.policy.hooks_on(action.call.tool):
@@ -107,41 +109,43 @@ class Judge:
         await self.journal.catch_up()
         return action
 
-    async def over(self, action: Action, result: ToolResult, seconds: float = 0.0) -> None:
-        """Look at a tool whose call has ended, and show hooks how; nothing of that depends on them."""
+    async def after_call(self, action: Action, result: ToolResult, seconds: float = 0.0) -> None:
+        """Update the anomaly window of the tool whose call ended, and show the result to the hooks."""
         await self.journal.watch(action.call.tool)
         if self.hooks is not None:
             report = call_report(action, result, seconds, self.session)
             await caught(self.hooks.after(report), lambda _: None)
 
     def rule(self, action: Action, session: Session | None = None) -> Judgement:
-        """Return what is decided about an Action, in the session as it is now or in another."""
+        """Judge an Action in the session as it is now, or in the one given."""
         session = narrowed(session or self.session, action)
         return self.answered(action, self.decide(action, session), session)
 
     def covers(self, ruling: Ruling) -> str:
-        """Return whose answer to a call is one to what it changed; one that was taken back is none.
+        """Return the rule or grant that allowed a call and also allows what it changed, or "".
 
-        What the call itself printed was read after it was allowed, and had no say in that.
+        It is looked up again, since a grant may have been revoked while the call ran.
         """
         if not ruling.decided.overlay:
             return ""
+        # With the labels from before the run: what the call itself printed was read after it was allowed.
         session = replace(self.session, labels=frozenset(ruling.decided.labels))
         again = ruling.action.again
         if again is None:
             return self.answered(ruling.action, ruling.decision, session).covers
-        # About room the person was asked; who answered for the lines before has to do so still.
+        # The person allowed this run, which has more room, and nothing else: what covered the changes of
+        # the first run must still do so.
         return again.covers if self.rule(replace(ruling.action, again=None), session).covers else ""
 
     def answered(self, action: Action, decision: Decision, session: Session | None = None) -> Judgement:
-        """Return what the answers given in advance make of a decision, as they are now."""
+        """Apply the rules and grants of this moment to a decision of the gates."""
         session = narrowed(session or self.session, action)
-        left, approver = resolve_asks(decision.asks, action, session)
+        open_asks, approver = resolve_asks(decision.asks, action, session)
         lifted = "" if decision.runs is Runs.REAL else who_lets_it_run(action, session)
         who = "; ".join(dict.fromkeys(filter(None, (approver, lifted))))
         runs = Runs.REAL if lifted else decision.runs
-        covers = answers_for_changes(action, session, left, who) if runs is Runs.REAL else ""
-        return Judgement(decision, left, who, runs, covers)
+        covers = answers_for_changes(action, session, open_asks, who) if runs is Runs.REAL else ""
+        return Judgement(decision, open_asks, who, runs, covers)
 
 
 def _no_answers(_: Exception) -> tuple[HookAnswer, ...]:
@@ -151,9 +155,10 @@ def _no_answers(_: Exception) -> tuple[HookAnswer, ...]:
 async def read_call(
     call: ToolCall, specs: Mapping[str, ToolSpec], policy: Policy, surveyor: Surveyor
 ) -> Action:
-    """Return a call as it is judged: parsed, checked, its paths and what its commands need looked up.
+    """Return the Action of a call: parsed, validated, its paths resolved, its command facts looked up.
 
-    Of a tool that shows what it would change, the files are looked at, too: a yes is to what they hold.
+    For a tool with a preview the files it would change are looked up as well, because a person's yes is
+    about their present content.
     """
     draft = ActionBuilder.of(call, specs)
     paths, wanted = draft.paths(policy), draft.wanted(policy)
@@ -173,7 +178,7 @@ def _with_state(atom: Atom, states: Mapping[str, FileState]) -> Atom:
 
 
 def _unread(call: ToolCall, spec: ToolSpec | None, policy: Policy, error: Exception) -> Action:
-    """Return what is judged of a call when reading it broke: one that `known` refuses for that."""
+    """Return an Action that `known` refuses, for a call that could not be read."""
     why = f"the call could not be read ({class_name(error)}); it is denied"
     problem = SchemaProblem("", why, Category.PERMANENT_FAILURE)
     return ActionBuilder(call, spec, None, {}, (problem,)).read(policy, {})

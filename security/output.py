@@ -248,7 +248,7 @@ def source_of(
     brings = Origin.WEB if may_bring else Origin.WORKSPACE
     declared = action.spec.result if action.spec is not None else None
     bounds = {brings} if not is_trusted(action, session) else set()
-    bounds |= action.words & _OTHERS
+    bounds |= action.file_labels & _OTHERS
     if Effect.EXECUTE in action.effects:
         bounds |= session.labels & _OTHERS
     parts = tuple((str.__str__(part.text), _weakest({part.origin, *bounds})) for part in output.parts)
@@ -270,7 +270,7 @@ def source_of(
 
 
 def _is_confidential(action: Action, session: Session) -> bool:
-    if Origin.SECRET in action.words or is_confidential(action, session.policy):
+    if Origin.SECRET in action.file_labels or is_confidential(action, session.policy):
         return True
     return reads_lent(action, session)
 

@@ -1,7 +1,14 @@
-"""The one door: every call passes `GATES` before it runs, every text `FILTERS` before the model sees it.
+"""Every call passes the gates before it runs; every text passes the filters before a model sees it.
 
-Read this file first. The order is the two tuples below; each gate and filter has a file of
-its own. `judge` and `screen` decide; `Pipeline` looks up, asks, records and runs.
+Read this file first. `GATES` and `FILTERS` are the order; each gate and each filter has a file of its own.
+
+1. `Judge.read` turns a call into an Action: frozen, with all that had to be looked up.
+2. `judge` asks every gate about the Action. Gates are pure functions that answer Allow, Ask or Deny.
+3. Where a gate asks and no rule or grant answers, the person is asked once, about everything at once.
+4. The decision is recorded, and then the call runs. What cannot be recorded does not run.
+5. `screen` passes the output through the filters. The result is made from that, and the outcome recorded.
+
+What a run leads to, such as keeping the changes of a trial run, is an Action that begins again at step 2.
 """
 
 from __future__ import annotations
@@ -55,13 +62,13 @@ from .redirects import Redirects
 from .refusal import cancelled, caught, failed, refused, result_of, unanswered, unrecorded, withheld
 from .rerun import rerun_of, with_rerun
 from .session import Decided, Event, Granted, Session
-from .verdict import Allow, Ask, Decision, Deny, GateWord, Verdict
+from .verdict import Allow, Ask, Decision, Deny, GateAnswer, Verdict
 
 __all__ = ["FILTERS", "GATES", "Pipeline", "judge", "screen"]
 
 Gate: TypeAlias = Callable[[Action, Session], Verdict]
 
-Ruled: TypeAlias = ToolResult | Ruling
+RulingOrRefusal: TypeAlias = Ruling | ToolResult
 
 GATES: tuple[Gate, ...] = (
     known,
@@ -83,25 +90,28 @@ FILTERS: tuple[Filter, ...] = (cap, strip, redact, distill, suspect, fence)
 
 
 def judge(action: Action, session: Session, gates: tuple[Gate, ...] = GATES) -> Decision:
-    """Let every gate speak; a call that `known` cannot place is not shown to the others."""
-    words: list[GateWord] = []
+    """Ask every gate about an Action.
+
+    If `known` denies it, the others are not asked: its tool does not exist, or its arguments are invalid.
+    """
+    answers: list[GateAnswer] = []
     for gate in gates:
         try:
             verdict = gate(action, session)
-        except Exception as error:  # noqa: BLE001 — one of the three: a gate that fails denies
+        except Exception as error:  # noqa: BLE001 — a gate that fails denies
             verdict = Deny("broken_gate", f"this gate failed ({type(error).__name__}); the call is denied")
         if not isinstance(verdict, (Allow, Ask, Deny)):
             verdict = Deny("broken_gate", "this gate did not answer Allow, Ask or Deny; the call is denied")
-        words.append(GateWord(gate.__name__, verdict))
+        answers.append(GateAnswer(gate.__name__, verdict))
         if gate is known and isinstance(verdict, Deny):
             break
-    return Decision(tuple(words))
+    return Decision(tuple(answers))
 
 
 async def screen(
     screened: Screened, source: Source, keep: Keep, filters: tuple[Filter, ...] = FILTERS
 ) -> Screened:
-    """Pass a text through the filters in pieces; what `distill` shortens is kept whole, redacted, first."""
+    """Pass a text through the filters. Before `distill` shortens it, the whole redacted text is stored."""
     for step in filters:
         before, screened = screened, await applied(step, screened, source)
         if step is distill and screened.text != before.text:
@@ -110,10 +120,10 @@ async def screen(
 
 
 class Pipeline:
-    """The gates and filters at work for one session.
+    """The gates and filters of one session.
 
-    Nothing else makes a `Cleared`, and nothing else turns a text into what a model sees. `secrets`
-    are values masked wherever they turn up.
+    Nothing else makes a `Cleared`, without which no executor runs anything, and nothing else produces the
+    texts that a model sees. `secrets` are masked wherever they occur.
     """
 
     def __init__(self, session: Session, ports: Ports, secrets: frozenset[str] = frozenset()) -> None:
@@ -125,72 +135,87 @@ class Pipeline:
 
     @property
     def session(self) -> Session:
-        """What the gates would see of the past at this moment."""
+        """The session that a call judged now would be judged in."""
         return self.judge.session
 
     async def run(self, call: ToolCall) -> ToolResult:
-        """Judge a call and, if it may, run it; every end but cancellation is a result, none an exception."""
-        passing = self._pass(call, self._ports.executor)
-        return await result_of(passing, partial(failed, call, self._secrets), call)
+        """Judge a call, and run it if it is allowed.
 
-    async def _pass(self, call: ToolCall, executor: Executor, action: Action | None = None) -> ToolResult:
-        """Judge a call and run it; what follows from it (keep, a second run) is an Action of its own."""
+        A refusal, a failure and an error of ours are results as well. Only cancellation is raised.
+        """
+        steps = self._judge_and_run(call, self._ports.executor)
+        return await result_of(steps, partial(failed, call, self._secrets), call)
+
+    async def _judge_and_run(
+        self, call: ToolCall, executor: Executor, action: Action | None = None
+    ) -> ToolResult:
+        """Judge a call and run it, and do the same with what it leads to: a second run, or kept changes.
+
+        These come with their `action`; the Action of any other call is read here.
+        """
         try:
-            action = action or await self._files.read_by(await self.judge.read(call))
+            action = action or await self._files.with_labels(await self.judge.read(call))
             ruling = await self._decide(action)
         except RecordError as error:
             return unrecorded(call, str(error))
         if isinstance(ruling, ToolResult):
-            await self.judge.over(action, ruling)
+            await self.judge.after_call(action, ruling)
             return ruling
+        action = ruling.action
         with closing(Proposals(executor)) as proposals:
-            ran = await self._files.endorsed(ruling.action, await self._execute(ruling, proposals))
-            result = await with_notices(ran, ruling.action.hooked, self.admit, self._ports.observer)
-            again = proposals.again(ruling.action, ruling.decided.runs, self.judge.covers(ruling))
-            if again is not None:
-                return with_again(result, await self._pass(again.call, executor, again))
-            if result.error is None and (rerun := rerun_of(ruling.action, proposals)) is not None:
-                passed = await self._pass(rerun.action.call, rerun, rerun.action)
-                result = with_rerun(result, passed, rerun, proposals)
+            result = await self._execute(ruling, proposals)
+            await self._files.endorse_commit(action, result)
+            result = await with_notices(result, action.hooked, self.admit, self._ports.observer)
+            repeat = proposals.again(action, ruling.decided.runs, self.judge.covers(ruling))
+            if repeat is not None:
+                return with_again(result, await self._judge_and_run(repeat.call, executor, repeat))
+            if result.error is None and (rerun := rerun_of(action, proposals)) is not None:
+                second = await self._judge_and_run(rerun.action.call, rerun, rerun.action)
+                result = with_rerun(result, second, rerun, proposals)
             if result.error is not None or (proposal := proposals.take()) is None:
                 return result
             with closing(proposal):
-                keep = keep_action(ruling.action, proposal, self.judge.covers(ruling))
-                kept = await self._pass(keep.call, KeepExecutor(proposal), keep)
+                keep = keep_action(action, proposal, self.judge.covers(ruling))
+                kept = await self._judge_and_run(keep.call, KeepExecutor(proposal), keep)
+                # A program that was lent a secret may have put it into the names of files it wrote.
                 return with_kept(result, without_names(kept) if ruling.decided.lends else kept)
 
     async def admit(self, text: str, source: Source) -> str:
-        """Return a text that no tool brought (a file, a note, an error) as the model may see it."""
+        """Return a text as the model may see it: for texts that are not output, such as a file or a note."""
         source = bounded(source, self.session)
         keep = OverflowWriter(self._ports.store, self.session.id, source.origin)
-        screened = await self._show(Screened(text), source, keep)
+        screened = await self._screen_for_model(Screened(text), source, keep)
         await self._journal.note()
         return screened.text
 
     async def catch_up(self) -> None:
-        """Write the records that are owed, and take in grants that other sessions made or revoked.
+        """Write the records that are still unwritten, and load grants that other sessions made or revoked.
 
         Raises:
-            RecordError: one of the two could not be done.
+            RecordError: the records could not be written, or the grants not be read.
         """
         await self._journal.catch_up()
 
     async def note(self, *events: Event) -> None:
-        """Take in what happened outside of calls; it counts at once and is recorded before the next call."""
+        """Apply events from outside of calls: they count at once, and are recorded before the next call."""
         await self._journal.note(*events)
 
-    async def _decide(self, action: Action) -> Ruled:
-        """Return a refusal, or a ruling whose events count already and are recorded before the call runs."""
+    async def _decide(self, action: Action) -> RulingOrRefusal:
+        """Decide about a call, with the person where needed; a ruling's events are not yet recorded."""
         await self._journal.catch_up()
-        action = await self.judge.heard(action)
-        # No await up to the fold: judging and booking are one step, or parallel calls share one budget.
-        found = self.judge.rule(action)
-        if found.left and found.decision.denial is None:
-            return await self._consult(action, found.decision, found.left)
-        decided = decided_event(self.session, action, found.decision, found.approver, **found.ways)
-        return await self._end(action, found.decision, decided)
+        action = await self.judge.with_hook_answers(action)
+        # No await from here to the fold in `_conclude`. Judging a call and counting it are one step: with a
+        # switch in between, two calls that run in parallel would both see the last of the budget unused.
+        judged = self.judge.rule(action)
+        if judged.open_asks and judged.decision.denial is None:
+            return await self._consult(action, judged.decision, judged.open_asks)
+        decided = decided_event(self.session, action, judged.decision, judged.approver, **judged.conditions)
+        return await self._conclude(action, judged.decision, decided)
 
-    async def _end(self, action: Action, decision: Decision, decided: Decided, *grants: Granted) -> Ruled:
+    async def _conclude(
+        self, action: Action, decision: Decision, decided: Decided, *grants: Granted
+    ) -> RulingOrRefusal:
+        """Let a decision count. A refusal is recorded here, a ruling by `_execute` before its call runs."""
         events: tuple[Event, ...] = decided, *attempt_events(decided, action, decision, self.session), *grants
         self._journal.fold(*events)
         if decision.denial is None:
@@ -198,22 +223,30 @@ class Pipeline:
         await self._journal.write(*events)
         return refused(action.call, decision.denial[1], decision.denial[0])
 
-    async def _consult(self, action: Action, decision: Decision, left: Asks) -> Ruled:
-        """Put the open questions to the person, then judge again: files may have changed meanwhile."""
-        async with self._questions.put(action, decision, left) as consulted:
-            asked, again = consulted.question.asks, consulted.action
+    async def _consult(self, action: Action, decision: Decision, open_asks: Asks) -> RulingOrRefusal:
+        """Put the open questions to the person, then read and judge the call again.
+
+        Files may have changed while the question was open; `recheck` denies what the person did not see.
+        """
+        async with self._questions.put(action, decision, open_asks) as consulted:
+            asked, reread = consulted.question.asks, consulted.action
             if consulted.is_no:
-                return unanswered(action.call, asked, consulted.reply is Answer.NOBODY, consulted.words)
-            found = self.judge.rule(again)
-            decision = recheck(action, asked, again, found.decision, found.left)
+                return unanswered(action.call, asked, consulted.reply is Answer.NOBODY, consulted.reason)
+            judged = self.judge.rule(reread)
+            decision = recheck(action, asked, reread, judged.decision, judged.open_asks)
             grants = self._questions.granted(consulted) if decision.denial is None else ()
-            answer, ways = consulted.answered_by(found.approver, self.session), consulted.ways(found)
-            decided = decided_event(self.session, again, decision, *answer, **ways)
-            return await self._end(again, decision, decided, *grants)
+            approver, waited = consulted.answered_by(judged.approver, self.session)
+            conditions = consulted.conditions(judged)
+            decided = decided_event(self.session, reread, decision, approver, waited, **conditions)
+            return await self._conclude(reread, decision, decided, *grants)
 
     async def _execute(self, ruling: Ruling, proposals: Proposals) -> ToolResult:
-        """Record the decision, run, screen, record the outcome; without the first record nothing runs."""
+        """Record the decision, run the call, screen its output, and record the outcome.
+
+        If the decision cannot be recorded, the call does not run.
+        """
         action = ruling.action
+        # What is recorded if the first write is cancelled: such a call was never started.
         began, detail, result = trio.current_time(), "not started", cancelled(action.call)
         try:
             await self._journal.write(*ruling.events)
@@ -225,41 +258,61 @@ class Pipeline:
         finally:
             seconds = trio.current_time() - began
             await self._journal.note(finished_event(self.session, action, result, seconds, detail))
-            await self.judge.over(action, result, seconds)
+            await self.judge.after_call(action, result, seconds)
         return result
 
     async def _attempt(self, ruling: Ruling, proposals: Proposals) -> ToolResult:
-        """Run a recorded call and screen its output, or the part of it that came before a failure."""
-        action, session, failure = ruling.action, self.session, None
-        trail = Redirects(action, self.judge)
-        source = source_of(action, Output(""), session, self._ports.distiller)
-        with OutputStream(action, source, self._ports.observer, self._ports.store, session.id) as live:
-            how = partial(Cleared, action, runs=ruling.decided.runs, overlay=ruling.decided.overlay)
-            clear = partial(how, emit=live.emit, follower=trail, propose=proposals.put, wish=proposals.wish)
-            came = await caught(trail.run(proposals.executor, clear, ruling.decided), lambda error: error)
-            await live.close()
-            if isinstance(came, Exception):
-                failure = failed(action.call, source.secrets, came)
-                source = source_of(action, Output(""), session, is_offline=trail.is_offline)
-                self._journal.owe(*failure_read(source, failure, session))
-                if not isinstance(came, ToolError) or not isinstance(came.output, Output):
-                    return failure
-                came = came.output
-            screened = self._screened(action, came, live, trail, failure)
-            return await caught(screened, partial(withheld, action.call))
+        """Run a call whose decision is recorded; return its screened output.
 
-    async def _screened(
-        self, action: Action, output: Output, live: OutputStream, trail: Redirects, failure: ToolResult | None
+        Output that came before a failure is part of the result.
+        """
+        action, session, failure = ruling.action, self.session, None
+        redirects = Redirects(action, self.judge)
+        source = source_of(action, Output(""), session, self._ports.distiller)
+        with OutputStream(action, source, self._ports.observer, self._ports.store, session.id) as stream:
+            # The deadline is still missing: it begins when the executor is called.
+            clear = partial(
+                Cleared,
+                action,
+                runs=ruling.decided.runs,
+                overlay=ruling.decided.overlay,
+                emit=stream.emit,
+                follower=redirects,
+                propose=proposals.put,
+                wish=proposals.wish,
+            )
+            running = redirects.run(proposals.executor, clear, ruling.decided)
+            # An exception is a value here: the stream is closed first, and its output shown with the failure.
+            outcome = await caught(running, lambda error: error)
+            await stream.close()
+            if isinstance(outcome, Exception):
+                failure = failed(action.call, source.secrets, outcome)
+                source = source_of(action, Output(""), session, is_offline=redirects.is_offline)
+                self._journal.defer(*failure_read(source, failure, session))
+                if not isinstance(outcome, ToolError) or not isinstance(outcome.output, Output):
+                    return failure
+                outcome = outcome.output
+            result = self._result(action, outcome, stream, redirects, failure)
+            return await caught(result, partial(withheld, action.call))
+
+    async def _result(
+        self,
+        action: Action,
+        output: Output,
+        stream: OutputStream,
+        redirects: Redirects,
+        failure: ToolResult | None,
     ) -> ToolResult:
+        """Make the result of an output; the URLs that it shows become known."""
         raw, source, keep = await collect_output(
-            action, output, live, self.session, is_offline=trail.is_offline
+            action, output, stream, self.session, is_offline=redirects.is_offline
         )
-        screened = await self._show(raw, source, keep)
-        self._journal.owe(*trail.found_in(output, screened.plain))
+        screened = await self._screen_for_model(raw, source, keep)
+        self._journal.defer(*redirects.urls_shown_in(output, screened.plain))
         return make_result(action, output, screened, keep.id, failure)
 
-    async def _show(self, raw: Screened, source: Source, keep: OverflowWriter) -> Screened:
-        """Screen a text, store what is cut from it, and record that the model has read it."""
+    async def _screen_for_model(self, raw: Screened, source: Source, keep: OverflowWriter) -> Screened:
+        """Screen a text, store what is cut from it, and count what the model reads as read."""
         screened = await screen(raw, source, keep)
-        self._journal.owe(*read_by_model(source, screened.plain, self.session, screened.suspicion))
+        self._journal.defer(*read_by_model(source, screened.plain, self.session, screened.suspicion))
         return screened

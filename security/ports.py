@@ -1,4 +1,4 @@
-"""The Protocols that the pipeline needs from the layers above; `runtime/composition.py` provides them."""
+"""What the pipeline needs from the layers above, as Protocols; `runtime/composition.py` hands them in."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ __all__ = [
     "Approver",
     "Audit",
     "Clock",
+    "DetailedAnswer",
     "Distiller",
     "Executor",
     "Files",
@@ -39,20 +40,19 @@ __all__ = [
     "RecordError",
     "Spool",
     "Surveyor",
-    "Told",
 ]
 
 
 class RecordError(Exception):
-    """Something could not be written to the store; the message says what and why."""
+    """A record could not be written to the store, or read from it; the message says which and why."""
 
 
 class Answer(Enum):
-    """What came back for a question. `ALWAYS` grants the rules that were offered, for the session.
+    """The answer to a question.
 
-    `REAL` is a yes to running command lines plainly for real, where that was offered beside another way.
-
-    `NOBODY`: there was no one to ask, which is not a yes.
+    `YES` allows this call once. `ALWAYS` allows it and grants the offered rules for the session. `REAL`
+    allows it with its command lines run for real, where the question offers that beside a trial run. `NO`
+    denies it, and so does `NOBODY`: there was nobody to ask.
     """
 
     YES = "yes"
@@ -63,32 +63,34 @@ class Answer(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An answer with how it was given, in words of the interface, and why, in the person's own.
+class DetailedAnswer:
+    """An answer with its details.
 
-    `Always` is a yes that lasts with the rules, the scope and the expiry that the person chose. `also` are
-    questions beside the one that was put, which were shown with it and have the same answer.
+    An `answer` of type `Always` carries the rules, the scope and the expiry that the person chose. `how`
+    says in words of the interface how the answer was given, and `reason` in the person's words why. `also`
+    are further questions that were shown together with this one, and have the same answer.
     """
 
     answer: Answer | Always
     how: str = ""
-    words: str = ""
+    reason: str = ""
     also: tuple[Question, ...] = ()
 
 
-Reply: TypeAlias = Answer | Always | Told
-"""An answer, alone or with what belongs to it."""
+Reply: TypeAlias = Answer | Always | DetailedAnswer
+"""What an Approver returns: an answer, alone or with details."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One call put to the person, once, with everything that was asked about it.
+    """Everything that a person is asked about one call, together.
 
-    `always` are the rules (tool and pattern) that "always" would grant, or None where that is not on
-    offer; `wider` are rules one step wider, where that is safe. `session` is what the question is put in.
-    `uncovered` says what of all that the call may change could not be undone. Where `cut` names anything, a
-    person has to be shown both ends of it at least, and all of it before a yes; `always` is None then.
-    `beside` returns the questions that wait for this one by now; they may be put together with it.
+    `asks` holds each gate that asks, with its question. `always` are the rules (tool and pattern) that
+    "always" would grant, or None if it is not on offer; `wider` are rules one step wider, where these are
+    safe. `session` is the session the call is judged in. `uncovered` names changes of this call that could
+    not be undone. If `cut` is not empty, show both ends of each value it names, and all of it before you
+    accept a yes; `always` is None then. `beside` returns the questions that are waiting behind this one;
+    they may be shown together with it.
     """
 
     action: Action
@@ -101,63 +103,63 @@ class Question:
 
     @property
     def cut(self) -> tuple[str, ...]:
-        """The names of what is too long to be taken in at once: "runs", "path", "opens", or an argument."""
+        """The names of values too long to review at a glance: "runs", "path", "opens", or an argument."""
         return too_long(self.action)
 
     @property
     def or_real(self) -> bool:
-        """Whether `Answer.REAL` is on offer."""
+        """Whether `Answer.REAL` is a possible answer."""
         return any(ask.or_real for _, ask in self.asks)
 
     def problem(self, always: Always) -> str | None:
-        """Say why an "always" would grant nothing, this call still being asked about included, or None."""
+        """Return why an "always" with these rules cannot be granted, or None if it can."""
         if self.always is None or self.session is None:
             return '"always" is not available for this call'
         return problem_with(always, self.asks, self.action, self.session)
 
     def grants(self, always: Always) -> tuple[Grant, ...]:
-        """Return what an "always" would grant: each rule with the folder that its commands must start in."""
+        """Return the grants that an "always" would make; a rule about commands is bound to its folder."""
         if self.session is None:
             return tuple(Grant("", tool, match, always.scope) for tool, match in always.rules)
         return granted_by(always, self.asks, self.action, self.session.policy)
 
 
 class Executor(Protocol):
-    """Everything that has tools, as one (`tools/composite.py`)."""
+    """All tools behind one interface (`tools/composite.py`)."""
 
     def specs(self) -> Sequence[ToolSpec]:
         """Return all tools."""
         ...
 
     async def execute(self, cleared: Cleared) -> Output:
-        """Run a cleared call; a failure is a `ToolError`."""
+        """Run a cleared call. A failure is raised as a `ToolError`."""
         ...
 
 
 class Surveyor(Protocol):
-    """Looks up before judging what judging needs to know of the machine."""
+    """Looks up the facts about this machine that the gates need, before they judge a call."""
 
     async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
-        """Return for each absolute path the path with all links resolved (missing parts kept as they are).
+        """Return each absolute path with its symlinks resolved; parts that do not exist are kept.
 
-        `~name` is returned unchanged if there is no such user. What cannot be followed is left out.
+        `~name` is returned unchanged if there is no such user. Paths that cannot be resolved are left out.
         """
         ...
 
     async def look_up(self, wanted: Wanted, policy: Policy) -> CommandFacts:
-        """Return what was found of what judging a command line asks for; what is left out is unknown."""
+        """Return the facts that judging a command line wants; a fact that is left out is unknown."""
         ...
 
     async def states(self, paths: Sequence[str], policy: Policy) -> Mapping[str, FileState]:
-        """Return the state of each absolute path without links; what cannot be looked at is left out."""
+        """Return the state of each path, absolute and without symlinks; unreadable ones are left out."""
         ...
 
 
 class Approver(Protocol):
-    """Puts questions to the person."""
+    """Asks the person."""
 
     async def ask(self, question: Question) -> Reply:
-        """Return the person's answer, or `Answer.NOBODY` at once where nobody can be asked."""
+        """Return the person's answer, or `Answer.NOBODY` without waiting if nobody can be asked."""
         ...
 
 
@@ -165,46 +167,46 @@ class Audit(Protocol):
     """The append-only record."""
 
     async def append(self, session: str, *events: Event) -> None:
-        """Return once the events are committed; their order is that of the calls, set before any await.
+        """Return when the events are committed. Their order is that of the calls of this method.
 
-        A caller who is cancelled while waiting cannot know whether they are. Appending the same objects
-        again makes sure, and counts them once.
+        A caller who is cancelled while waiting cannot know whether the events were committed. It may append
+        the same objects again: each is stored once.
 
         Raises:
-            RecordError: they could not be committed; not one of them counts.
+            RecordError: the events could not be committed, not even some of them.
         """
         ...
 
 
 class Files(Protocol):
-    """Knows which files of a workspace hold words of others, or what is confidential (`tools/labels.py`)."""
+    """Knows which files of a workspace hold text of others or confidential text (`tools/labels.py`)."""
 
     async def read_by(self, action: Action, session: Session) -> FileWords:
-        """Return what the files bring along that a call may read.
+        """Return the labels of the files that a call may read.
 
         Raises:
-            RecordError: what is known of them could not be read.
+            RecordError: the labels could not be read.
         """
         ...
 
     async def committed(self, action: Action, policy: Policy) -> tuple[str, ...]:
-        """Return the files that a line of the person's committed, by relative paths, and endorse them.
+        """Endorse the files that a command typed by the person committed; return their relative paths.
 
         Raises:
-            RecordError: it could not be written down.
+            RecordError: the endorsement could not be recorded.
         """
         ...
 
 
 class ReaderFailed(Exception):
-    """The second model gave no answer; the message says why, in words of ours."""
+    """The second model gave no answer; the message says why, and quotes nothing of the model."""
 
 
 class Reader(Protocol):
-    """A model that has no tools and no conversation."""
+    """The second model, which has no tools and no conversation."""
 
     async def read(self, rules: str, text: str) -> str:
-        """Return what the model answers about a fenced text, under rules of ours.
+        """Return the model's answer about a fenced text, under our rules.
 
         Raises:
             ReaderFailed: there is no answer.
@@ -213,50 +215,50 @@ class Reader(Protocol):
 
 
 class Grants(Protocol):
-    """What was always-allowed beyond a session, by any session of any process."""
+    """The grants that outlive a session, made by any session of any process."""
 
     async def holding_in(self, workspace: str) -> Sequence[GrantEntry]:
-        """Return what holds in a workspace now, and is on the disk.
+        """Return the grants on disk that hold in a workspace now.
 
         Raises:
-            RecordError: it could not be read.
+            RecordError: they could not be read.
         """
         ...
 
 
 class Spool(Protocol):
-    """A text that is stored while it comes; nobody can read it before it is finished."""
+    """A text that is stored while it arrives; it can be read once it is finished."""
 
     async def write(self, text: str) -> None:
-        """Store a further piece. It counts as soon as this is called: a caller who is cancelled leaves it in.
+        """Store the next piece. The piece stays part of the text if the caller is cancelled here.
 
         Raises:
-            RecordError: it could not be stored; what came before is of no use now.
+            RecordError: it could not be stored, which makes the whole text unusable.
         """
         ...
 
     async def finish(self, origin: Origin) -> str:
-        """Let the session read what came from somewhere, and return its id.
+        """Label the text with its origin, let the session read it, and return its id.
 
         Raises:
-            RecordError: it could not be stored, or not all of it.
+            RecordError: the text could not be stored, or only a part of it.
         """
         ...
 
     def abandon(self) -> None:
-        """Leave what was written to be cleaned up; after `finish` this does nothing."""
+        """Give the text up, for the store to clean up; after `finish` this does nothing."""
         ...
 
 
 class OverflowStore(Protocol):
-    """Keeps what is too big to show."""
+    """Keeps texts that are too long to show a model."""
 
     def spool(self, session: str) -> Spool:
         """Begin a text for a session."""
         ...
 
     async def put(self, session: str, text: str, origin: Origin) -> str:
-        """Store a text that came from somewhere for a session, and return its id.
+        """Store a text and its origin for a session, and return its id.
 
         Raises:
             RecordError: it could not be stored.
@@ -265,22 +267,22 @@ class OverflowStore(Protocol):
 
 
 class Distiller(Protocol):
-    """Knows what matters in the output of programs (`tools/distill/`)."""
+    """Knows which lines matter in the output of known programs (`tools/distill/`)."""
 
     def begin(self, line: CommandLine | None) -> Distillation:
-        """Begin with the output of a command line; None is one that nobody could read."""
+        """Begin with the output of a command line, or of one that could not be parsed (None)."""
         ...
 
 
 class Hooks(Protocol):
-    """The person's own commands before and after calls (`tools/hooks.py`); neither raises anything."""
+    """The person's own commands before and after calls (`tools/hooks.py`). No method raises."""
 
-    async def before(self, told: Mapping[str, Json]) -> tuple[HookAnswer, ...]:
-        """Return what each hook on a call answers; one that gives no answer has failed."""
+    async def before(self, question: Mapping[str, Json]) -> tuple[HookAnswer, ...]:
+        """Return the answer of each hook to a call; a hook that gives no answer counts as failed."""
         ...
 
-    async def after(self, told: Mapping[str, Json]) -> None:
-        """Show hooks an outcome, which they cannot change; also where the call is being cancelled."""
+    async def after(self, report: Mapping[str, Json]) -> None:
+        """Show the hooks the outcome of a call, which they cannot change. Called for cancelled calls, too."""
         ...
 
 
@@ -293,23 +295,24 @@ class Clock(Protocol):
 
 
 class Observer(Protocol):
-    """Hears what happens; it may fail without stopping a call."""
+    """Shows a person what happens. An observer that raises does not stop a call."""
 
     def live(self, call: str, chunk: str) -> None:
-        """A running call put out a piece of text (stripped and redacted)."""
+        """Show a piece of a running call's output, stripped and redacted."""
         ...
 
     def alert(self, message: str) -> None:
-        """Something the person must see happened; the message is in our words."""
+        """Show a message that the person must see; it quotes nothing of a model or a page."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything the pipeline was given; without `grants`, no other session's grants hold.
+    """All ports of one pipeline.
 
-    Without a `distiller`, nothing is known of what programs print; without `hooks`, calls are denied that the
-    policy wants hooks to be asked about; without `files`, nothing is known of whose words files hold.
+    Without `grants` the grants of other sessions do not hold. Without a `distiller` no program's output is
+    known. Without `hooks` a call is denied if the policy names hooks for it. Without `files` no file has a
+    label.
     """
 
     executor: Executor

@@ -109,7 +109,7 @@ class Redirects:
         brings = self.action.effects & (Effect.BRING_IN | Effect.SEND) and not self._is_offline(reached)
         brought = {Origin.WEB} if brings else set()
         lent = {Origin.SECRET} if decided.lends or is_of_lent(self.action, session) else set()
-        labels = FILE_LABELS & {*session.labels, *self.action.words, *brought, *lent}
+        labels = FILE_LABELS & {*session.labels, *self.action.file_labels, *brought, *lent}
         return FileWords(
             labels, describe_untrusted(session) if session.is_untrusted else f"the result of `{tool}`"
         )
@@ -134,10 +134,10 @@ class Redirects:
         hop, text = self._attempts, url.text if isinstance(url, Url) else reference
         action = await self.judge.read(_led_to(self.action, place, text))
         await _on_record(self.judge.journal.catch_up())
-        action = await _on_record(self.judge.heard(action, self._view(way, url)))
+        action = await _on_record(self.judge.with_hook_answers(action, self._view(way, url)))
         session = self._view(way, url)
         found = self.judge.rule(action, session)
-        decision, left = found.decision, found.left
+        decision, left = found.decision, found.open_asks
         problem = _exhausted(way, url) or _refusal(decision, left)
         events: tuple[Event, ...] = redirect_events(
             action, decision, left, found.approver, session, hop, problem
@@ -154,9 +154,11 @@ class Redirects:
     def report(self, exchange: Exchange) -> None:
         """Take down the outcome of an attempt; it is written with the next record of the call."""
         if not self._is_over:
-            self.judge.journal.owe(response_event(self.action, exchange, self._attempts, self.judge.session))
+            self.judge.journal.defer(
+                response_event(self.action, exchange, self._attempts, self.judge.session)
+            )
 
-    def found_in(self, output: Output, text: str) -> Iterator[Event]:
+    def urls_shown_in(self, output: Output, text: str) -> Iterator[Event]:
         """Yield how the links of an opened page, or the results of a search, become known.
 
         `text` is the output as it was screened.

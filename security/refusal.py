@@ -19,7 +19,7 @@ from .trust import Origin
 from .verdict import Ask, Deny
 
 __all__ = [
-    "Told",
+    "AsResult",
     "broken",
     "cancelled",
     "caught",
@@ -37,7 +37,7 @@ __all__ = [
 T = TypeVar("T")
 U = TypeVar("U")
 
-Told: TypeAlias = Callable[[Exception], ToolResult]
+AsResult: TypeAlias = Callable[[Exception], ToolResult]
 """What tells an exception as the result of a call."""
 
 _NOT_FOR_TOOLS = frozenset({Category.CANCELLED, Category.CONFIRMATION_REQUIRED})
@@ -206,7 +206,7 @@ def cancelled(call: ToolCall) -> ToolResult:
     return ToolResult(call, Outcome(Status.CANCELLED, Category.CANCELLED), text, text, error)
 
 
-async def result_of(step: Awaitable[ToolResult], tell: Told, call: ToolCall) -> ToolResult:
+async def result_of(step: Awaitable[ToolResult], tell: AsResult, call: ToolCall) -> ToolResult:
     """Whatever an executor, a filter or a port raises is a result, and `tell` says which."""
     return await caught(caught(step, tell), partial(broken, call))
 

@@ -15,7 +15,7 @@ from .lazy import dataclass
 from .outcome import Category
 from .url import Provenance, Url
 
-__all__ = ["Allow", "Ask", "Decision", "Deny", "GateWord", "Grounds", "Verdict"]
+__all__ = ["Allow", "Ask", "Decision", "Deny", "GateAnswer", "Grounds", "Verdict"]
 
 
 Grounds: TypeAlias = tuple[tuple[Url, Provenance], ...]
@@ -85,7 +85,7 @@ Verdict: TypeAlias = Allow | Ask | Deny
 
 
 @dataclass(frozen=True, slots=True)
-class GateWord:
+class GateAnswer:
     """The answer of one gate."""
 
     gate: str
@@ -96,36 +96,38 @@ class GateWord:
 class Decision:
     """The answers of all gates, in the order of `GATES`, and what follows from them."""
 
-    words: tuple[GateWord, ...]
+    answers: tuple[GateAnswer, ...]
 
     @property
     def denial(self) -> tuple[str, Deny] | None:
         """The first gate that denied, and its answer."""
-        for word in self.words:
-            if isinstance(word.verdict, Deny):
-                return word.gate, word.verdict
+        for answer in self.answers:
+            if isinstance(answer.verdict, Deny):
+                return answer.gate, answer.verdict
         return None
 
     @property
     def asks(self) -> tuple[tuple[str, Ask], ...]:
         """Every question, in order; they matter only where nothing was denied."""
-        return tuple((word.gate, word.verdict) for word in self.words if isinstance(word.verdict, Ask))
+        return tuple(
+            (answer.gate, answer.verdict) for answer in self.answers if isinstance(answer.verdict, Ask)
+        )
 
     @property
     def grounds(self) -> Mapping[Url, Provenance]:
         """How each URL of an allowed call became known, so that its record need not look it up."""
-        spoken = (word.verdict for word in self.words if not isinstance(word.verdict, Deny))
-        return {url: how for verdict in spoken for url, how in verdict.grounds}
+        allowing = (answer.verdict for answer in self.answers if not isinstance(answer.verdict, Deny))
+        return {url: how for verdict in allowing for url, how in verdict.grounds}
 
     @property
     def runs(self) -> Runs:
         """The strictest that any gate wants command lines to run in."""
-        wanted = (word.verdict.runs for word in self.words if not isinstance(word.verdict, Deny))
+        wanted = (answer.verdict.runs for answer in self.answers if not isinstance(answer.verdict, Deny))
         return max(wanted, key=lambda runs: runs.strictness, default=Runs.REAL)
 
     @property
     def verdict(self) -> Verdict:
-        """The word that decides: the first Deny, else the first Ask, else Allow."""
+        """The answer that decides: the first Deny, else the first Ask, else Allow."""
         if self.denial is not None:
             return self.denial[1]
         return self.asks[0][1] if self.asks else Allow()

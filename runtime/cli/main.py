@@ -158,10 +158,10 @@ def _ran(words: Sequence[str], printer: Printer, *, is_ours: bool) -> Exit:
         printer.options = options = read_command_line(words)
         if options.command == "completion":
             completion = importlib.import_module(".completion", __package__)
-            raise Told(completion.completion_text(_parser(), options.name, options.words))
+            raise EarlyOutput(completion.completion_text(_parser(), options.name, options.words))
         return _started(printer, is_ours=is_ours)
-    except Told as told:
-        printer.lines(str(told))
+    except EarlyOutput as output:
+        printer.lines(str(output))
         return Exit.SUCCESS
     except CliError as error:
         return printer.fail(error)
@@ -212,15 +212,15 @@ def _implied(options: Options) -> str:
     return "chat"
 
 
-class Told(Exception):
-    """The command line asked for a text, such as its help, and for nothing else."""
+class EarlyOutput(Exception):
+    """Ends the reading of a command line that asks for a text only, such as its help."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Tells mistakes as an exception, so that they are answered in the form that was asked for."""
+    """Raises mistakes, so that they are reported in the output form the command line asks for."""
 
     def print_help(self, file: object = None) -> NoReturn:  # noqa: ARG002 - argparse's signature
-        raise Told(self.format_help())
+        raise EarlyOutput(self.format_help())
 
     def error(self, message: str) -> NoReturn:
         found = _CHOICE.fullmatch(message)
@@ -265,7 +265,7 @@ class _Version(argparse.Action):
     """Looks the version up only when it is asked for."""
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
-        raise Told(f"leeward {importlib.import_module('..version', __package__).VERSION}\n")
+        raise EarlyOutput(f"leeward {importlib.import_module('..version', __package__).VERSION}\n")
 
 
 def read_command_line(words: Sequence[str]) -> Options:
@@ -273,7 +273,7 @@ def read_command_line(words: Sequence[str]) -> Options:
 
     Raises:
         CliError: it cannot be read.
-        Told: it asks for `--help` or `--version`.
+        EarlyOutput: it asks for `--help` or `--version`.
     """
     parser = _parser()
     try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from leeward.security.call import Action
 from leeward.security.kinds import Json
 from leeward.security.lazy import dataclass
-from leeward.security.ports import Answer, Approver, Question, Reader, ReaderFailed, Told
+from leeward.security.ports import Answer, Approver, DetailedAnswer, Question, Reader, ReaderFailed
 from leeward.security.session import ServerAsked
 from leeward.security.text import visible
 from leeward.security.verdict import Ask
@@ -84,16 +84,17 @@ class PersonAsker:
         question: str,
         facts: Sequence[tuple[str, str]],
     ) -> bool:
-        """Return whether the person said yes, once that is on record."""
+        """Ask the person; return whether they agreed, once the answer is recorded."""
         answer, how = Answer.NOBODY, ""
         if self.approver is not None:
             shown = tuple((visible(name), visible(value)) for name, value in facts)
             ask = Ask("asks", question.format(server), force=True, facts=shown)
             put = Question(action, (("server", ask),), None, session=self.pipeline().session)
             reply = await self.approver.ask(put)
-            told = reply if isinstance(reply, Told) else Told(reply)
-            # No rule is on offer, so a yes that lasts is none.
-            answer, how = (told.answer if isinstance(told.answer, Answer) else Answer.NO), told.how
+            detailed = reply if isinstance(reply, DetailedAnswer) else DetailedAnswer(reply)
+            # No rule was on offer, so "always" is not a valid answer.
+            answer = detailed.answer if isinstance(detailed.answer, Answer) else Answer.NO
+            how = detailed.how
         await self._note(action, server, wants, message, answer, how)
         return answer is Answer.YES
 

@@ -19,7 +19,7 @@ from leeward.security.kinds import CommandLine, Kind, Unreadable
 from leeward.security.lazy import dataclass, regex
 from leeward.security.permissions import Always
 from leeward.security.policy import KEEP
-from leeward.security.ports import Answer, Question, Reply, Told
+from leeward.security.ports import Answer, DetailedAnswer, Question, Reply
 from leeward.security.question import ACTS, Ends, arguments_of, ends_of, flags_of, is_act, quoted_name
 from leeward.security.session import ENDORSEMENT, Grant, Scope
 from leeward.security.text import visible
@@ -172,11 +172,11 @@ def chosen_lines(key: str, reply: Reply, question: Question) -> Iterator[str]:
     yes = "[y] keep" if _is_keep(question.action) else "[y]es"
     labels = {"y": yes, "n": "[n] discard" if _is_keep(question.action) else "[n]o", "r": "for [r]eal"}
     labels |= {"a": "[a]lways in this session", "t": "[t]rust the value in this session"}
-    if isinstance(reply, Told) and reply.words:
-        yield f"[d] no, because: {visible(reply.words)}"
+    if isinstance(reply, DetailedAnswer) and reply.reason:
+        yield f"[d] no, because: {visible(reply.reason)}"
     elif key in labels:
         yield labels[key]
-    if key in {"a", "t"} and isinstance(reply, Told) and isinstance(reply.answer, Always):
+    if key in {"a", "t"} and isinstance(reply, DetailedAnswer) and isinstance(reply.answer, Always):
         yield from granted_lines(reply.answer, question)
 
 

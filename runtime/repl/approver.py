@@ -12,7 +12,7 @@ import trio
 
 from leeward.security.lazy import dataclass
 from leeward.security.permissions import Always
-from leeward.security.ports import Answer, Question, Reply, Told
+from leeward.security.ports import Answer, DetailedAnswer, Question, Reply
 
 from .approve import (
     choice,
@@ -99,7 +99,7 @@ class TerminalApprover:
             return await self._asked(mine)
         except (Interrupt, Closed):
             self._stop()
-            reply = Told(Answer.NO, "Ctrl-C at the question")
+            reply = DetailedAnswer(Answer.NO, "Ctrl-C at the question")
             for one in group:
                 one.reply = reply
             return reply
@@ -123,7 +123,7 @@ class TerminalApprover:
         lines = sum(len([*question_lines(one.briefly, columns)]) for one in open_)
         return open_ if mine in open_ and len(open_) > 1 and lines + len(open_) + _AROUND <= height else []
 
-    async def _asked_together(self, group: Sequence[_Open]) -> Told | None:
+    async def _asked_together(self, group: Sequence[_Open]) -> DetailedAnswer | None:
         """Return the answer to several questions, or None where each is to be put by itself."""
         screen = self._renderer.screen
         for number, one in enumerate(group, 1):
@@ -134,7 +134,7 @@ class TerminalApprover:
                 self._alone |= {one.call for one in group}
                 return None
             screen.line(_NO_ANSWER, "dim")
-        reply = Told(_ALL[key], f"key {key} at the terminal, for {len(group)} questions at once")
+        reply = DetailedAnswer(_ALL[key], f"key {key} at the terminal, for {len(group)} questions at once")
         for one in group:
             one.reply = reply
         return reply
@@ -178,7 +178,7 @@ class TerminalApprover:
         match key:
             case "d":
                 words = await self._words()
-                return None if words is None else Told(answer, how, words)
+                return None if words is None else DetailedAnswer(answer, how, words)
             case "a":
                 always = Always(question.always or ())
             case "t":
@@ -186,12 +186,12 @@ class TerminalApprover:
             case "A" | "w":
                 rules = question.wider if key == "w" else question.always
                 chosen = await choose_always(question, rules or (), self._terminal, self._renderer.screen)
-                if chosen is None or isinstance(chosen, Told):
+                if chosen is None or isinstance(chosen, DetailedAnswer):
                     return chosen
-                return Told(chosen, how)
+                return DetailedAnswer(chosen, how)
             case _:
-                return Told(answer, how)
-        return Told(always, how)
+                return DetailedAnswer(answer, how)
+        return DetailedAnswer(always, how)
 
     async def _words(self) -> str | None:
         """Return why the person says no, or None where they went back."""

@@ -375,7 +375,9 @@ SUBJECTS: Mapping[str, tuple[SlashCommandSpec, ...]] = {
         SlashCommandSpec("clear", "/clear", "forget conversation, URLs, labels and grants", _clear),
         SlashCommandSpec("new", "/new", "begin another session", _new),
         SlashCommandSpec("sessions", "/sessions", "the sessions of this workspace", _sessions),
-        SlashCommandSpec("resume", "/resume [ID]", "resume a session; in a chat, one of a list", _resume),
+        SlashCommandSpec(
+            "resume", "/resume [ID]", "resume a session; without an ID, choose from a list", _resume
+        ),
         SlashCommandSpec(
             "fork", "/fork [TURN]", "go on from an earlier turn, in a session of its own", _fork
         ),

@@ -11,13 +11,13 @@ from .flowing import (
     sent_to,
     suspicion_note,
 )
-from .grounding import UrlQuestion, asked_about, unread_url, url_question
+from .grounding import UrlQuestion, combined_ask, unreadable_url, url_question
 from .leaking import OUTWARD, carried_secret, confidential_source, is_confidential, is_random, let_out
 from .network import carries_secret, is_by_host, network_word, refused_host
 from .own_words import is_own_words
 from .rejections import pattern_errors, rejections
 from .sighting import WAY_OUT, destination_question, id_question, negated_question, seen_question
-from .suggestion import asked_to_write, instead_of, passing_url
+from .suggestion import acceptable_url, asked_to_write, instead_of
 
 __all__ = [
     "ACTING",
@@ -25,11 +25,12 @@ __all__ = [
     "PATTERNS",
     "WAY_OUT",
     "UrlQuestion",
-    "asked_about",
+    "acceptable_url",
     "asked_to_write",
     "carried_secret",
     "carries_out",
     "carries_secret",
+    "combined_ask",
     "confidential_source",
     "describe_private",
     "describe_untrusted",
@@ -44,7 +45,6 @@ __all__ = [
     "let_out",
     "negated_question",
     "network_word",
-    "passing_url",
     "pattern_errors",
     "refused_host",
     "rejected_pattern",
@@ -53,6 +53,6 @@ __all__ = [
     "seen_question",
     "sent_to",
     "suspicion_note",
-    "unread_url",
+    "unreadable_url",
     "url_question",
 ]

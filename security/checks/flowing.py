@@ -1,13 +1,13 @@
-"""What of a call is not the person's, where somebody else's text may have had a say in it.
+"""Find the parts of a call that do not come from the person, once a text of others may have caused it.
 
-1. Where it leads and what it is about: a destination, an id, a URL, a path, a secret, a number. Each has to
-   be the person's words, a declared default, or a value they trust.
-2. What it is: an act that the person's words of this turn ask for (`provenance/acts.py`).
-3. What can be acted on in a text that is sent: a link, an address, an account or a phone number. Where the
-   person wrote what to write, every longer word has to be theirs. Where they left that open, the rest goes to
-   whom they named: nobody can tell a summary from a lie.
-4. A second text of a tool to the same place in a turn: the name is good for one.
-5. What creates or changes something says no word that is not the person's (`own_words.py`).
+1. Each destination, id, URL, path, secret and number must be in the person's words, be a declared default, or
+   be a value they trust by a grant.
+2. The act itself must be one that the person's words of this turn ask for (`provenance/acts.py`).
+3. In a text that is sent, each link, address, account and phone number must be the person's. If they wrote
+   what to write, so must every longer word. If they left that open ("send her a summary"), the rest may be
+   the model's, since nothing here can tell a true summary from a false one.
+4. A tool may send to the same place once in a turn; a second text is not covered by the first request.
+5. A call that creates or changes something may hold no word that is not the person's (`own_words.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 ACTING = Effect.CREATE | Effect.WRITE | Effect.EXECUTE | Effect.SEND
-"""What does something for others to see, or to obey."""
+"""Effects that others see, or that later runs obey."""
 
 _OTHERS = frozenset({Origin.WEB, Origin.MCP})
 _PLACES = frozenset(
@@ -50,7 +50,7 @@ _GIVEN = frozenset({Provenance.PERSON, Provenance.SLASH, Provenance.CONFIG})
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """What of a call is not the person's: places and ids, and what else to show, in our words."""
+    """The parts of a call that are not the person's: places and ids as atoms, others as text to show."""
 
     places: tuple[Atom, ...] = ()
     others: tuple[tuple[str, str], ...] = ()
@@ -60,7 +60,7 @@ class Foreign:
 
 
 def describe_untrusted(session: Session) -> str:
-    """Say in one line whose text was read last."""
+    """Describe in a few words the last text of others that was read."""
     last = session.values.untrusted
     if last is not None and last.label.replace("_", "").isalnum() and last.label.isascii():
         return f"the result of `{last.label}`"
@@ -68,21 +68,21 @@ def describe_untrusted(session: Session) -> str:
 
 
 def suspicion_note(session: Session) -> str:
-    """Return a sentence, after a blank, about what was read and looks like orders; "" where nothing does."""
+    """Return " " and a sentence if a text that was read looks like orders, else ""."""
     kinds = ", ".join(session.suspicion)
-    return f" Something that was read looks like orders to an assistant: {kinds}." if kinds else ""
+    return f" A text that was read looks like orders to an assistant: {kinds}." if kinds else ""
 
 
 def describe_private(session: Session) -> str:
-    """Say in one line which confidential text was read first."""
+    """Describe in a few words the first confidential text that was read."""
     first = next(session.values.private.sightings(), None)
-    return f"the result of `{first.label}`" if first is not None and first.label else "something"
+    return f"the result of `{first.label}`" if first is not None and first.label else "unknown source"
 
 
 def carries_out(action: Action, session: Session) -> bool:
-    """Whether what a call says reaches somebody: more than a URL that the person gave, or is linked, does.
+    """Whether a call can carry text out: it has a text argument, or a URL that adds to a known one.
 
-    A command that reaches single hosts at most is judged where it does.
+    A command whose network is limited to single hosts is judged for each connection instead.
     """
     if action.of is not None:
         return False

@@ -16,7 +16,7 @@ from ..trust import Origin
 from ..url import Grounding, Provenance, Url, host_facts, percent_decoded
 from ..verdict import Ask, Deny, Grounds
 
-__all__ = ["LONGEST_SEGMENT", "UrlQuestion", "asked_about", "unread_url", "url_question"]
+__all__ = ["LONGEST_SEGMENT", "UrlQuestion", "combined_ask", "unreadable_url", "url_question"]
 
 LONGEST_SEGMENT = 64
 """Characters of a path segment that was not given, at most, before it is asked about."""
@@ -49,7 +49,7 @@ _DOUBTS = {
 """The rules of the questions, the gravest first, each with its words."""
 
 
-def asked_about(doubts: list[tuple[Atom, UrlQuestion]], grounds: Grounds) -> Ask:
+def combined_ask(doubts: list[tuple[Atom, UrlQuestion]], grounds: Grounds) -> Ask:
     """Gather the questions about all of them into one; the gravest gives it its name."""
     rule = min((doubt.rule for _, doubt in doubts), key=list(_DOUBTS).index)
     facts = tuple(fact for _, doubt in doubts for fact in doubt.facts)
@@ -60,7 +60,7 @@ def asked_about(doubts: list[tuple[Atom, UrlQuestion]], grounds: Grounds) -> Ask
     return Ask(rule, question, about, force=force, facts=facts, grounds=grounds)
 
 
-def unread_url(atom: Atom) -> Deny:
+def unreadable_url(atom: Atom) -> Deny:
     """Return the refusal of a text that is meant as a URL and was not read as one."""
     why = atom.canonical.reason if isinstance(atom.canonical, Unreadable) else "it is not a URL"
     reason = f"fetch rejected: the URL cannot be read: {why}"

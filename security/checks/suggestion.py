@@ -19,7 +19,7 @@ from ..session import Session
 from ..url import Url, in_domains, judge_host, listed_problem, parse_url
 from ..verdict import Ask
 
-__all__ = ["asked_to_write", "instead_of", "passing_url"]
+__all__ = ["acceptable_url", "asked_to_write", "instead_of"]
 
 _MOST_WISHES = 20
 _WRITES = "Run it again, so that it can write? It ran read-only, and wanted to change something"
@@ -31,7 +31,7 @@ def instead_of(atom: Atom, action: Action, session: Session) -> str | None:
         return None
     for found, line in command.suggestions_for(atom.canonical, session.policy, session.policy.shell_rules):
         if line is None:
-            passes = passing_url(found.value, found.tool, action, session) is not None
+            passes = acceptable_url(found.value, found.tool, action, session) is not None
         else:
             passes = not _refuses_line(line, found.value, action, atom, session)
         if passes:
@@ -39,7 +39,7 @@ def instead_of(atom: Atom, action: Action, session: Session) -> str | None:
     return None
 
 
-def passing_url(text: str, tool: str, action: Action, session: Session) -> str | None:
+def acceptable_url(text: str, tool: str, action: Action, session: Session) -> str | None:
     """Return a URL, in canonical form, that a tool would be let open in the place of an action, else None."""
     url, policy = parse_url(text), session.policy
     if not isinstance(url, Url) or judge_host(url.host, policy.allow_networks) is not None:

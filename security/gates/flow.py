@@ -1,8 +1,12 @@
-"""Asks before what was read leads to what somebody else sees or obeys; no answer in advance counts.
+"""Ask before a text that was read can lead to an action that others see, or that runs later.
 
-Once a text of the web or of an MCP server was read, a call that reaches others must be the person's: what of
-it is not is found in `checks/flowing.py`. Plain changes inside the workspace are not its matter, files that
-run later are. After a confidential text sending is asked about; after both, whatever goes out.
+Once this session has read text from the web or an MCP server, which may hold instructions:
+
+1. A call that reaches others is asked about, unless every part of it is the person's (`checks/flowing.py`).
+2. So is a change of a file that runs later, or that lies outside the workspace. Other changes are not.
+
+Once it has read a confidential text, sending is asked about; once it has read both, anything that goes out.
+An answer in advance counts only for sending after a confidential text alone.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ _FILES = Effect.READ | Effect.CREATE | Effect.WRITE
 
 
 def flow(action: Action, session: Session) -> Verdict:
-    """Ask about a call that what was read may have led to, unless all of it is the person's."""
+    """Ask about a call that a text may have caused, unless every part of it comes from the person."""
     if action.call.asker is Asker.PERSON:
         return Allow()
     untrusted = session.is_untrusted
@@ -51,29 +55,30 @@ def flow(action: Action, session: Session) -> Verdict:
     return Ask(NOT_YOURS, question, force=True, facts=facts)
 
 
-_QUESTION = "Is this what you want? {} was read before, and this is not all in your words."
+_QUESTION = "Is this what you want? {} was read before, and not all of this comes from you."
 
 
 def _of_files(action: Action, session: Session) -> Verdict:
     risky = risky_paths(action, session)
     if not risky:
         return Allow()
-    question = f"Change what runs later, or lies outside? {describe_untrusted(session)} was read before."
+    question = (
+        "Change a file that runs later, or lies outside the workspace?"
+        f" {describe_untrusted(session)} was read before."
+    )
     question += suspicion_note(session)
     return Ask("runs_later", question, risky, force=True, facts=tuple(("path", atom.shown) for atom in risky))
 
 
 def _after_confidential(action: Action, session: Session, *, untrusted: bool) -> Verdict:
-    """Ask about what goes out after something confidential; no answer in advance counts if also misled."""
+    """Ask before anything goes out after a confidential text was read."""
     source = describe_private(session)
     if untrusted:
         others = describe_untrusted(session)
-        question = (
-            f"Send something out? {source} was read, which is confidential, and {others}."
-            + suspicion_note(session)
-        )
+        question = f"Send something out? Text that is confidential ({source}) was read, and {others}."
+        question += suspicion_note(session)
         return Ask("confidential_and_untrusted", question, force=True)
     if Effect.SEND not in action.effects:
         return Allow()
-    question = f"Send something out? {source} was read, which is confidential."
+    question = f"Send something out? Text that is confidential ({source}) was read before."
     return Ask("after_confidential", question, action.of_kind(*JUDGED))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .. import command
 from ..call import Action, Atom
-from ..checks import network_word, passing_url, refused_host, unread_url
+from ..checks import acceptable_url, network_word, refused_host, unreadable_url
 from ..kinds import CommandLine, Kind
 from ..policy import Policy
 from ..session import Session
@@ -59,10 +59,12 @@ def _of_url(atom: Atom, action: Action, session: Session) -> Deny | None:
     if atom.kind is not Kind.URL:
         return None
     if not isinstance(url, Url):
-        return unread_url(atom)
+        return unreadable_url(atom)
     facts = (("url", url.text), ("host", url.host), *host_facts(url))
     denial = refused_host(url.host, policy, facts)
     if denial is None and url.scheme != "https" and not in_domains(url.host, policy.allow_http):
-        secure = passing_url("https" + url.text.removeprefix(url.scheme), action.call.tool, action, session)
+        secure = acceptable_url(
+            "https" + url.text.removeprefix(url.scheme), action.call.tool, action, session
+        )
         return Deny("https_only", "fetch rejected: only https is allowed", suggestion=secure, facts=facts)
     return denial

@@ -17,7 +17,7 @@ from ..kinds import CommandLine, Kind, Runs
 from ..paths import ResolvedPath, is_inside, is_meant_to_run_later
 from ..policy import FOREIGN, GIT_SETTINGS, HISTORY, NETWORK, SEEN, Autonomy, Rule, RuleAction
 from ..session import Grant, Session
-from ..verdict import Ask, Decision, Deny, GateWord
+from ..verdict import Ask, Decision, Deny, GateAnswer
 from .lending import lent_to
 from .matching import covers, covers_change, opening
 
@@ -286,4 +286,4 @@ def recheck(asked: Action, answered: Asks, again: Action, decision: Decision, le
         denial = Deny("changed", f"while the question was open, {gates} got another question; ask again")
     else:
         return decision
-    return Decision((*decision.words, GateWord(APPROVAL, denial)))
+    return Decision((*decision.answers, GateAnswer(APPROVAL, denial)))

@@ -165,7 +165,7 @@ def words_of(decision: Decision, action: Action, session: Session) -> tuple[Gate
 
 
 def _words(decision: Decision, session: Session, kept: RedactedArguments) -> tuple[GateVerdict, ...]:
-    return tuple(GateVerdict.of(word, kept, session.policy.rules) for word in decision.words)
+    return tuple(GateVerdict.of(answer, kept, session.policy.rules) for answer in decision.answers)
 
 
 def _trust(action: Action, session: Session) -> tuple[str, str]:

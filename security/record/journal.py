@@ -78,7 +78,7 @@ class Journal:
             ours |= {event.id for event in self._owed if isinstance(event, Revoked)}
             known = {grant.id for grant in self._session.grants if grant.scope.is_lasting}
             held = await self._grants.holding_in(self._session.policy.workspace)
-            self.owe(*self._changed({one.grant.id: one for one in held}, known, ours))
+            self.defer(*self._changed({one.grant.id: one for one in held}, known, ours))
 
     def _changed(
         self, held: Mapping[str, GrantEntry], known: set[str], ours: set[str]
@@ -93,14 +93,14 @@ class Journal:
             if name not in known | ours | here and one.workspace in (None, session.policy.workspace):
                 yield Granted.taken_in(one, now)
 
-    def owe(self, *events: Event) -> None:
+    def defer(self, *events: Event) -> None:
         """Let events count; they are written with the next ones, and before any call starts."""
         self.fold(*events)
         self._owed.extend(events)
 
     async def note(self, *events: Event) -> None:
         """Let events count; they are written within 5 s, even under cancellation, or owed."""
-        self.owe(*events)
+        self.defer(*events)
         with trio.move_on_after(_RECORD_SECONDS, shield=True), suppress(RecordError):
             await self.write()
 

@@ -1,8 +1,8 @@
 """Count what labelled files hold as read, before a call that may read them is judged.
 
-Which files hold words of others, or what is confidential, the port `Files` knows, in this session and in
-earlier ones. A call that may read such a file is judged as if it had been read already: its label joins
-those of the session, on record, and what the call brings has it, too.
+The port `Files` knows which files hold words of others or confidential text, from this session and earlier
+ones. A call that may read such a file is judged as if it had read it already: the label of the file is added
+to those of the session, is recorded, and applies to the call's result.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class LabelledFiles:
     journal: Journal
     files: Files | None
 
-    async def read_by(self, action: Action) -> Action:
-        """Return a call with the labels of the files it may read, which are the session's from here on.
+    async def with_labels(self, action: Action) -> Action:
+        """Return an Action with the labels of the files it may read; from now on the session has them too.
 
         Raises:
             RecordError: what is known of them could not be read, so the call must not run.
@@ -43,16 +43,15 @@ class LabelledFiles:
         if new:
             whose = next((label for label in new if label in _OTHERS), None)
             source = found.source if whose else ""
-            self.journal.owe(TextSeen(session.now, new, origin=whose, source=source))
-        return replace(action, words=found.labels)
+            self.journal.defer(TextSeen(session.now, new, origin=whose, source=source))
+        return replace(action, file_labels=found.labels)
 
-    async def endorsed(self, action: Action, result: ToolResult) -> ToolResult:
-        """Return a result, once what the person committed by a line they typed is theirs."""
+    async def endorse_commit(self, action: Action, result: ToolResult) -> None:
+        """Count the files that the person has committed, by a command line they typed, as their own words."""
         is_done = result.error is None and not result.outcome.exit_code
         if self.files is None or action.call.asker is not Asker.PERSON or not is_done:
-            return result
+            return
         session = self.journal.session
         with suppress(RecordError):
             if paths := await self.files.committed(action, session.policy):
                 await self.journal.note(FilesEndorsed(session.now, paths, "the person's commit"))
-        return result

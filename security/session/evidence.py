@@ -20,7 +20,7 @@ from ..kinds import CommandFacts, CommandLine, Effect, Json, Kind, Unreadable
 from ..lazy import dataclass
 from ..paths import ResolvedPath
 from ..policy import Rule
-from ..verdict import Allow, Ask, Deny, GateWord
+from ..verdict import Allow, Ask, Deny, GateAnswer
 
 __all__ = ["LONGEST_PART", "ActionRecord", "AtomRecord", "GateVerdict", "Redacted"]
 
@@ -75,17 +75,17 @@ class GateVerdict:
     facts: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, word: GateWord, kept: Redacted, rules: Iterable[Rule]) -> Self:
+    def of(cls, given: GateAnswer, kept: Redacted, rules: Iterable[Rule]) -> Self:
         """Return the answer of a gate, and the place of the rule if it is one of the person's `rules`."""
-        rule = kept.text(word.verdict.rule)
-        match word.verdict:
+        rule = kept.text(given.verdict.rule)
+        match given.verdict:
             case Allow():
-                return cls(word.gate, "allow", rule)
+                return cls(given.gate, "allow", rule)
             case Ask() as ask:
-                answer = cls(word.gate, "ask", rule, ask.question, force=ask.force, own_rule=ask.own_rule)
+                answer = cls(given.gate, "ask", rule, ask.question, force=ask.force, own_rule=ask.own_rule)
             case Deny() as denial:
-                answer = cls(word.gate, "deny", rule, denial.reason)
-        verdict = word.verdict
+                answer = cls(given.gate, "deny", rule, denial.reason)
+        verdict = given.verdict
         facts = tuple(
             (kept.text(name), kept.text(value)) for name, value in islice(verdict.facts, _MOST_FACTS)
         )

@@ -2,16 +2,16 @@
 
 from leeward.security.call import Action
 from leeward.security.session import Session
-from leeward.security.verdict import Allow, Ask, Decision, GateWord
+from leeward.security.verdict import Allow, Ask, Decision, GateAnswer
 
 
 def judge(action: Action, session: Session, gates) -> Decision:
-    words: list[GateWord] = []
+    answers: list[GateAnswer] = []
     for gate in gates:
         try:
-            words.append(GateWord(gate.__name__, gate(action, session)))
+            answers.append(GateAnswer(gate.__name__, gate(action, session)))
         except Exception:
-            words.append(GateWord(gate.__name__, Allow()))
-        if isinstance(words[-1].verdict, Ask):
+            answers.append(GateAnswer(gate.__name__, Allow()))
+        if isinstance(answers[-1].verdict, Ask):
             break
-    return Decision(tuple(words))
+    return Decision(tuple(answers))

@@ -20,7 +20,7 @@ from leeward.runtime.slash import dispatch, parse
 from leeward.security import refusal
 from leeward.security.call import Status
 from leeward.security.permissions import Always
-from leeward.security.ports import Answer, Told
+from leeward.security.ports import Answer, DetailedAnswer
 from leeward.security.sandbox import SandboxLevel
 from leeward.security.trust import Origin, TrustLevel
 from leeward.tools.mcp import KnownServer, ServerSettings, ServerStore
@@ -497,7 +497,7 @@ async def test_a_form_is_filled_by_the_person_and_shown_as_the_servers_words(wan
 
 DECLINED = {
     "a no": Person(Answer.NO, "Kiel"),
-    "a yes that is to last": Person(Told(Always(())), "Kiel"),
+    "a yes that is to last": Person(DetailedAnswer(Always(())), "Kiel"),
     "nobody": None,
     "going back": Person(Answer.YES),
     "nothing that fits": Person(Answer.YES, "Kiel", "a", "b", "c"),

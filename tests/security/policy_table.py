@@ -176,7 +176,7 @@ async def word(does: str, url: str, read: str, autonomy: Autonomy, *, alone: boo
         outcome = (await judging.run(call)).outcome
         return "allow" if outcome.status is Status.OK else f"deny ({outcome.gate})"
     found = judging.judge.rule(await judging.judge.read(call))
-    decision, left = found.decision, found.left
+    decision, left = found.decision, found.open_asks
     if decision.denial is not None:
         return f"deny ({decision.denial[0]})"
     return f"ask ({', '.join(gate for gate, _ in left)})" if left else "allow"

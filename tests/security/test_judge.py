@@ -13,7 +13,7 @@ from leeward.security.gates import known
 from leeward.security.kinds import Effect, Kind
 from leeward.security.pipeline import GATES, judge
 from leeward.security.session import Decided, LevelSet, TextSeen
-from leeward.security.verdict import Allow, Ask, Decision, Deny, GateWord
+from leeward.security.verdict import Allow, Ask, Decision, Deny, GateAnswer
 
 KINDS = {
     "path": Kind.PATH,
@@ -53,7 +53,7 @@ BROKEN = [
     "allow",
     Allow,
     (Allow(),),
-    GateWord("x", Allow()),
+    GateAnswer("x", Allow()),
 ]
 SAYS = st.sampled_from(
     [
@@ -121,7 +121,9 @@ def test_the_obvious_wrong_judge_is_caught(make, planted, action) -> None:
 @pytest.mark.parametrize("says", BROKEN, ids=repr)
 def test_a_gate_that_says_no_word_has_said_no(make, action, says) -> None:
     decision = judge(action, make.session(), (gate("g", says), gate("h", Allow())))
-    assert decision.denial[0] == "g" and decision.denial[1].rule == "broken_gate" and len(decision.words) == 2
+    assert (
+        decision.denial[0] == "g" and decision.denial[1].rule == "broken_gate" and len(decision.answers) == 2
+    )
 
 
 @pytest.mark.filterwarnings("ignore:coroutine.*never awaited:RuntimeWarning")
@@ -142,22 +144,22 @@ def test_more_gates_are_never_milder(make, some, more) -> None:
     assert STRICTNESS[type(many.verdict)] >= STRICTNESS[type(few.verdict)]
     assert set(many.asks) >= set(few.asks)
     assert few.denial is None or many.denial == few.denial, "the first no decides"
-    assert many.words[: len(some)] == few.words
+    assert many.answers[: len(some)] == few.answers
 
 
 @given(SETS)
 def test_every_gate_speaks_in_order_and_the_first_decides(make, gates) -> None:
     decision = judge(make.action(make.spec(), {}), make.session(), gates)
-    assert [word.gate for word in decision.words] == [gate.__name__ for gate in gates]
-    speaking = [word for word in decision.words if isinstance(word.verdict, type(decision.verdict))]
+    assert [word.gate for word in decision.answers] == [gate.__name__ for gate in gates]
+    speaking = [word for word in decision.answers if isinstance(word.verdict, type(decision.verdict))]
     assert decision.gate == (None if isinstance(decision.verdict, Allow) else speaking[0].gate)
 
 
 def test_only_a_no_of_known_ends_the_round(make) -> None:
     bad = make.action(make.spec(), "{")
-    assert [word.gate for word in judge(bad, make.session()).words] == ["known"]
+    assert [word.gate for word in judge(bad, make.session()).answers] == ["known"]
     fine = make.action(make.spec(kinds={"path": Kind.PATH}), {"path": "~/.ssh/x"})
-    assert [word.gate for word in judge(fine, make.session()).words] == [gate.__name__ for gate in GATES]
+    assert [word.gate for word in judge(fine, make.session()).answers] == [gate.__name__ for gate in GATES]
     assert GATES[0] is known
 
 
@@ -224,7 +226,7 @@ def test_taking_real_gates_away_is_never_stricter(make, arguments, effects, even
     less = judge(action, session, tuple(gate for gate in GATES if gate not in gone))
     if known not in gone or not action.problems:
         assert STRICTNESS[type(less.verdict)] <= STRICTNESS[type(full.verdict)]
-    assert not any(word.verdict.rule == "broken_gate" for word in full.words)
+    assert not any(word.verdict.rule == "broken_gate" for word in full.answers)
 
 
 def test_a_decision_without_words_is_an_allow() -> None:

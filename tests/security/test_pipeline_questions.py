@@ -11,7 +11,7 @@ from leeward.security.kinds import Effect, Kind
 from leeward.security.outcome import PermanentFailure
 from leeward.security.permissions import Always
 from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits, Rule, RuleAction
-from leeward.security.ports import Answer, Told
+from leeward.security.ports import Answer, DetailedAnswer
 from leeward.security.session import BreakerReset, Decided, Granted, LevelSet, Revoked, Scope
 from leeward.security.trust import TrustLevel
 
@@ -221,7 +221,7 @@ class Screenful(Queue):
         also = tuple(question.beside())
         if self.meanwhile is not None and len(self.questions) == 1:
             await self.meanwhile()
-        return Told(self.answers.pop(0), "one key", also=also)
+        return DetailedAnswer(self.answers.pop(0), "one key", also=also)
 
 
 @pytest.mark.parametrize(("answer", "status"), [(Answer.YES, Status.OK), (Answer.NO, Status.DENIED)])
@@ -254,7 +254,7 @@ async def test_an_always_and_what_does_not_wait_are_given_to_nobody_else(make, w
         also = (*question.beside(), *strangers)
         strangers.append(question)
         reply = Always(question.always) if len(person.questions) == 1 else Answer.NO
-        return Told(reply, also=also)
+        return DetailedAnswer(reply, also=also)
 
     person.ask = ask
     assert {*await together(desk, person, "a", "b")} == {Status.OK, Status.DENIED}

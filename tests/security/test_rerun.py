@@ -173,7 +173,7 @@ async def test_it_is_judged_again_from_its_record_as_it_was(reading, make) -> No
     for decided in desk.audit.of(Decided):
         session = session_at(decided, make.session(sandbox=Sandboxing(), calls=CallLimits(99, 99)))
         action = action_from_record(decided, session.policy)
-        words = {word.gate: word.verdict for word in desk.pipeline.judge.decide(action, session).words}
+        words = {word.gate: word.verdict for word in desk.pipeline.judge.decide(action, session).answers}
         said = {word.gate: word for word in decided.words}
         assert type(words["commands"]).__name__.lower() == said["commands"].word
         assert words["commands"].rule == said["commands"].rule

@@ -26,7 +26,7 @@ from leeward.security.call import Checked, ToolCall, ToolSpec
 from leeward.security.kinds import Effect
 from leeward.security.permissions import Always
 from leeward.security.policy import Policy
-from leeward.security.ports import Answer, Question, Told
+from leeward.security.ports import Answer, DetailedAnswer, Question
 from leeward.security.session import Scope, Session
 from leeward.security.verdict import Ask
 from screens import sheet
@@ -442,7 +442,9 @@ async def test_what_is_no_answer_is_told_as_such():
 
 async def test_a_no_can_say_why():
     approver, _, _, _ = asking("d", " use the other file ")
-    assert await approver.ask(question("x")) == Told(Answer.NO, "key d at the terminal", "use the other file")
+    assert await approver.ask(question("x")) == DetailedAnswer(
+        Answer.NO, "key d at the terminal", "use the other file"
+    )
 
 
 async def test_the_wider_rule_is_taken_where_it_is_offered():

@@ -77,7 +77,7 @@ def tools(make):
 
 def suggestions(decision):
     """Yield what is suggested, and by which gate."""
-    for word in decision.words:
+    for word in decision.answers:
         found = getattr(word.verdict, "suggestion", None)
         if found is not None:
             yield word.gate, found
@@ -90,7 +90,7 @@ def suggested(make, tools, session, tool, value):
         found = re.fullmatch(r"(\w+): (.*) \([^()]*\)", text, re.DOTALL) if gate == "commands" else None
         name, other = (found[1], found[2]) if found else (tool, text)
         again = judge(make.action(tools[name], {"value": other}, held=session.policy), session)
-        yield (value, name, other, [word.verdict for word in again.words if isinstance(word.verdict, Deny)])
+        yield (value, name, other, [word.verdict for word in again.answers if isinstance(word.verdict, Deny)])
 
 
 @pytest.mark.parametrize("name", SESSIONS)

@@ -79,7 +79,7 @@ def test_no_answer_makes_a_call_less_strict(make, given_, effects, headless) -> 
     action = make.action(make.spec(effects=effects, kinds={"path": Kind.PATH}), {"path": "/ws/a"})
     without = judge(action, make.session(headless=headless))
     hooked = judge(make.replace(action, hooked=given_), make.session(headless=headless, hooks=ONE))
-    assert without.words[:-1] == hooked.words[:-1]
+    assert without.answers[:-1] == hooked.answers[:-1]
     assert order.index(type(hooked.verdict)) >= order.index(type(without.verdict))
 
 

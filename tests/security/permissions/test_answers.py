@@ -12,7 +12,7 @@ from leeward.security.permissions import recheck
 from leeward.security.permissions.answers import answer_in_advance
 from leeward.security.policy import Autonomy, Rule, RuleAction
 from leeward.security.session import Grant, Granted
-from leeward.security.verdict import Ask, Decision, Deny, GateWord
+from leeward.security.verdict import Ask, Decision, Deny, GateAnswer
 
 ALLOW = RuleAction.ALLOW
 ASKING = ["permissions", "trust", "commands", "paths", "grounding", "hosts", "leaks", "flow", "anomaly"]
@@ -134,7 +134,7 @@ def test_a_yes_holds_for_what_was_shown_only(make) -> None:
     action, ask = put(make, "link")
     moved = make.action(action.spec, {"v": "link"}, resolved={"/ws/link": "/srv/elsewhere"})
     other, new = put(make, "other")
-    left, fine = (("paths", ask),), Decision((GateWord("paths", ask),))
+    left, fine = (("paths", ask),), Decision((GateAnswer("paths", ask),))
     assert recheck(action, left, action, fine, left) is fine
     assert recheck(action, left, action, fine, ()) is fine, "a question that is gone needs no answer"
     for again, open_now in (
@@ -145,7 +145,7 @@ def test_a_yes_holds_for_what_was_shown_only(make) -> None:
     ):
         gate, denial = recheck(action, left, again, fine, open_now).denial
         assert (gate, denial.rule) == ("approval", "changed")
-    denied = Decision((GateWord("trust", Deny("blocked", "no")),))
+    denied = Decision((GateAnswer("trust", Deny("blocked", "no")),))
     assert recheck(action, left, moved, denied, ()) is denied
 
 

@@ -14,7 +14,7 @@ from leeward.security.pipeline import GATES
 from leeward.security.policy import Autonomy, Rule, RuleAction
 from leeward.security.session import ConversationCleared, Grant, Granted, Revoked, Scope, apply_events
 from leeward.security.trust import TrustLevel
-from leeward.security.verdict import Ask, Decision, Deny, GateWord
+from leeward.security.verdict import Ask, Decision, Deny, GateAnswer
 
 LINKS = {"/ws/link": "/srv/x"}
 DAY = 86_400.0
@@ -30,7 +30,7 @@ def put(make, value, kind=Kind.PATH, tool="tool", **fields):
 
 def decision_of(asks):
     """The decision that is made of questions alone."""
-    return Decision(tuple(GateWord(gate, ask) for gate, ask in asks))
+    return Decision(tuple(GateAnswer(gate, ask) for gate, ask in asks))
 
 
 def judged(action, session):

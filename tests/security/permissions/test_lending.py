@@ -80,13 +80,13 @@ def test_nothing_is_lent_where_the_network_cannot_be_held_to_hosts(read, held, c
 
 def test_it_is_asked_about_by_force_once_and_runs_for_real(make, read, held) -> None:
     session, action = make.session(policy=held), read("git push origin main")
-    (word,) = [one.verdict for one in judge(action, session).words if one.gate == "commands"]
+    (word,) = [one.verdict for one in judge(action, session).answers if one.gate == "commands"]
     assert isinstance(word, Ask) and (word.rule, word.force, word.runs) == ("lend", True, Runs.REAL)
     assert ("host", "forge.example.com") in word.facts
     lent = replace(session, lent=frozenset({"FORGE to git push"}))
-    (word,) = [one.verdict for one in judge(action, lent).words if one.gate == "commands"]
+    (word,) = [one.verdict for one in judge(action, lent).answers if one.gate == "commands"]
     assert word == Allow(runs=Runs.REAL)
-    (word,) = [one.verdict for one in judge(read("deploy"), lent).words if one.gate == "commands"]
+    (word,) = [one.verdict for one in judge(read("deploy"), lent).answers if one.gate == "commands"]
     assert isinstance(word, Ask) and word.rule == "lend"
     blocked = replace(held, shell=replace(held.shell, blocked=("git push",)))
     assert judge(read("git push", blocked), replace(lent, policy=blocked)).denial is not None
