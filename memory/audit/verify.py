@@ -1,9 +1,14 @@
 """Verify the audit: detect records that were changed, deleted, moved, inserted or cut off.
 
-`Walk` is given the rows in order and returns the first fault; it keeps no row. `_Scene` then reads the
-surrounding rows once to determine what happened there. Columns are read as bytes, so a text that is not
-valid any more is a finding and not a failure. After the records, their indexes are checked, and the
-views that other programs read.
+1. Each record holds the hash of the record before it, and its own hash covers its content. `Walk` checks this
+   row by row, in the order of the numbers, and stops at the first fault.
+2. A record of kind `head` signs the number of records before it and the hash of the last one. A head that was
+   copied elsewhere (an *anchor*) proves that the audit once had that many records.
+3. Where the chain is broken, `_BreakAnalysis` reads the rows around it to find out what happened.
+4. Last, SQLite checks the indexes of the records, and the views that other programs read are compared with
+   those that Leeward makes.
+
+Columns are read as bytes: text that is no longer valid UTF-8 is a fault to report, not an error.
 """
 
 from __future__ import annotations
@@ -30,17 +35,17 @@ SELECT seq, CAST(prev AS BLOB), CAST(hash AS BLOB), CAST(at AS REAL), CAST(sessi
 FROM audit WHERE seq >= ? ORDER BY seq LIMIT ?
 """
 _FIRST = "SELECT min(seq) FROM audit"
-_LEAST = -(2**63)  # the smallest number of a row: rows inserted before the first are checked, too
+_LOWEST_SEQ = -(2**63)  # SQLite's smallest integer: a row inserted before number 1 is found, too
 _LAST_HEAD = "SELECT max(seq) FROM audit WHERE kind = 'head'"
 _INDEXES = "PRAGMA integrity_check(audit)"
-_AGAIN = 3
-_ROWS = 256  # rows in one page; memory and the wait of writers grow with it
+_ATTEMPTS = 3
+_PAGE_ROWS = 256  # rows read at once; more rows take more memory, and let writers wait longer
 
-# Run once, and only when the chain is broken, so they need no index.
+# These run once, and only if the chain is broken, so no index is kept for them.
 _BY_HASH = "SELECT seq FROM audit WHERE hash = ? AND seq <> ? ORDER BY seq LIMIT 1"
 _BY_PREV = "SELECT seq FROM audit WHERE prev = ? AND seq > ? ORDER BY seq LIMIT 1"
 
-_TYPES = "blobblobreal" + "text" * 6
+_VALID_TYPES = "blobblobreal" + "text" * 6
 
 
 class Link(NamedTuple):
@@ -59,155 +64,159 @@ class Link(NamedTuple):
     types: str
 
     def is_whole(self) -> bool:
-        """Whether the row's own hash fits its content."""
+        """Whether the row's hash is that of its content."""
         texts = (self.session, self.kind, self.call, self.tool, self.body, self.id)
-        return self.types == _TYPES and record_hash(self.prev, self.at, *texts) == self.hash
+        return self.types == _VALID_TYPES and record_hash(self.prev, self.at, *texts) == self.hash
 
     def fits(self, other: Link) -> bool:
-        """Whether the row's own hash fits the content of another row, all of it or only its body."""
-        whole = (other.at, other.session, other.kind, other.call, other.tool, other.body, other.id)
-        mine = (self.at, self.session, self.kind, self.call, self.tool, other.body, self.id)
-        return any(record_hash(self.prev, *columns) == self.hash for columns in (whole, mine))
+        """Whether the row's hash is that of another row's content: its whole content, or its body alone."""
+        all_columns = (other.at, other.session, other.kind, other.call, other.tool, other.body, other.id)
+        only_body = (self.at, self.session, self.kind, self.call, self.tool, other.body, self.id)
+        return any(record_hash(self.prev, *columns) == self.hash for columns in (all_columns, only_body))
 
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The first row that does not fit, and what should be before it."""
+    """The first row that breaks the chain, and the hash that its `prev` should have been."""
 
     link: Link
-    prev: bytes
+    expected_prev: bytes
 
 
 class Walk:
-    """Checks the records one by one. `key` is the public key that heads must be signed with, if there is one.
+    """Checks the records one by one; holds no row.
 
-    `anchors` are heads that were kept elsewhere.
+    `key` is the public key of this data folder, which must have signed the heads; without it every head is a
+    fault. `anchors` are heads that were copied elsewhere.
     """
 
     def __init__(self, key: str | None, anchors: Iterable[Head] = ()) -> None:
-        self.count = 0
-        self._tip = GENESIS
+        self.count = 0  # the number of the last record that was checked
+        self._tip = GENESIS  # its hash
         self._key = key
-        self._anchors: dict[int, list[Head]] = {}
+        self._anchors: dict[int, list[Head]] = {}  # by the number of records that they sign
         for anchor in anchors:
             self._anchors.setdefault(anchor.count, []).append(anchor)
-        self._sure = 0
-        self._records = 0
+        self._proven = 0  # a head or an anchor has signed the records up to this number
+        self._records = 0  # records seen: fewer than `count` if some were pruned
         self._heads = 0
-        self._head: Head | None = None
+        self._last_head: Head | None = None
+        # An audit that was pruned begins after record `_pruned`. This is no fault if a later record states
+        # the pruning, and a head behind that one signs the statement.
         self._pruned = 0
-        self._told = False
-        self._vouched = False
+        self._pruning_recorded = False
+        self._pruning_signed = False
 
     def begin_at(self, seq: int, prev: bytes) -> None:
-        """Begin with a row that is not the first, trusting that it follows a record of this hash."""
+        """Begin at a row that is not the first. That the row before it has this hash is not checked."""
         self.count, self._tip, self._records = seq - 1, prev, 1
 
     def step(self, link: Link) -> Break | ChainFault | None:
-        """Take in the next row; return what is wrong with it."""
+        """Check the next row; return its fault, or None."""
         if link.seq <= self.count:
-            why = f"record {link.seq} was put in: the numbers of records begin with 1"
+            why = f"record {link.seq} was inserted: records are numbered from 1"
             return ChainFault(link.seq, Fault.INSERTED, why)
         if not self._records and link.seq > 1:
-            problem = self._begin_behind(link)
+            problem = self._begin_after_pruning(link)
             if problem is not None:
                 return problem
         if link.seq > self.count + 1:
             return _missing(self.count + 1, link.seq - 1)
-        is_whole, fits = link.is_whole(), link.prev == self._tip
-        if link.kind == b"head" and (not is_whole or fits):
-            found = self._judge_head(link)
-            if found is not None:
-                return found
-        if not is_whole or not fits:
+        is_whole, is_next = link.is_whole(), link.prev == self._tip
+        # A head is checked first, since its own faults are the most exact. Only an intact head at the wrong
+        # place is left to `_BreakAnalysis`: there is nothing wrong with what it signs.
+        if link.kind == b"head" and (not is_whole or is_next):
+            problem = self._head_problem(link)
+            if problem is not None:
+                return problem
+        if not is_whole or not is_next:
             return Break(link, self._tip)
         self._records += 1
         self.count, self._tip = link.seq, link.hash
         self._note(link)
-        return self._compare()
+        return self._anchor_problem()
 
     def end(self) -> Verified:
-        """Return what was found when all rows fit."""
+        """Return the result after the last row, if no row had a fault."""
         problem = None
         last = max(self._anchors, default=0)
         if last > self.count:
             problem = _cut(self.count + 1, last)
-        elif self._pruned and not self._vouched:
+        elif self._pruned and not self._pruning_signed:
             problem = _missing(1, self._pruned)
-        return self.found(problem)
+        return self.result(problem)
 
-    def found(self, problem: ChainFault | None) -> Verified:
-        """Return what was found, with the one problem that ended the walk."""
-        # The record of a head holds a signature of its own content.
-        signed = self._head.count + 1 if self._head is not None else 0
+    def result(self, problem: ChainFault | None) -> Verified:
+        """Return the result, with the problem that ended the walk if there was one."""
+        # A head signs the records before it, and its own record needs no further one: it is the signature.
+        signed = self._last_head.count + 1 if self._last_head is not None else 0
         unsigned = min(self.count - signed, self._records)
-        return Verified(self._records, self._heads, self._head, problem, unsigned)
+        return Verified(self._records, self._heads, self._last_head, problem, unsigned)
 
-    def _begin_behind(self, link: Link) -> ChainFault | None:
-        """Return the fault of beginning with this row, None if all before it were pruned at a signed head."""
+    def _begin_after_pruning(self, link: Link) -> ChainFault | None:
+        """Begin at this row if it is a head that signs exactly the records missing before it; else a fault.
+
+        Later records have to show that these were pruned and not deleted (`_note`).
+        """
         head = _head_of(link)
         if head is None or head.count != link.seq - 1 or self._signature_problem(link.seq, head):
             return _missing(1, link.seq - 1)
-        self._pruned = self.count = self._sure = head.count
+        self._pruned = self.count = self._proven = head.count
         self._tip = bytes.fromhex(head.hash)
-        return self._compare()
+        return self._anchor_problem()
 
-    def _judge_head(self, link: Link) -> ChainFault | None:
+    def _head_problem(self, link: Link) -> ChainFault | None:
         head = _head_of(link)
         if head is None:
-            return ChainFault(
-                link.seq, Fault.HEAD, f"record {link.seq} is a head of the audit, and holds none"
-            )
+            why = f"record {link.seq} is of kind 'head', but its content is not a signed head"
+            return ChainFault(link.seq, Fault.HEAD, why)
         problem = self._signature_problem(link.seq, head)
         if problem is None and (head.count, head.hash) != (self.count, self._tip.hex()):
             problem = ChainFault(
                 link.seq,
                 Fault.HEAD,
-                f"the head in record {link.seq} is about {head.count} records with another end than the"
-                f" {self.count} before it: it replaced the right one, or what it signs was"
-                " changed",
+                f"the head in record {link.seq} does not sign the {self.count} records before it: the head"
+                f" was replaced by another (about {head.count} records), or the records were rewritten",
             )
         return problem
 
     def _signature_problem(self, seq: int, head: Head) -> ChainFault | None:
         if self._key is None:
-            why = "there is no key to check it with: audit.key is missing from the data folder"
+            why = "it cannot be checked, because audit.key is missing from the data folder"
         elif head.key != self._key:
-            why = f"its key is {head.key[:16]}…, and the one of this data folder is {self._key[:16]}…"
+            why = f"it was made with the key {head.key[:16]}…; this data folder has {self._key[:16]}…"
         elif not is_signed(head):
-            why = "the signature does not fit: the head was changed or made up"
+            why = "it is not valid: the head was changed, or was never signed with this key"
         else:
             return None
         return ChainFault(
-            seq, Fault.SIGNATURE, f"the head about {head.count} records, for record {seq}: {why}"
+            seq, Fault.SIGNATURE, f"the signature of the head of {head.count} records (record {seq}): {why}"
         )
 
     def _note(self, link: Link) -> None:
-        """Count heads, and check that a pruning explains the missing records, and that it was signed."""
+        """Remember the last head, and whether records explain a pruning at the beginning."""
         if link.kind == b"head":
             self._heads += 1
-            self._head = _head_of(link)
-            self._sure = link.seq - 1
-            self._vouched = self._told
-        elif link.kind == b"pruned" and self._pruned and _object(link.body).get("count") == self._pruned:
-            self._told = True
+            self._last_head = _head_of(link)
+            self._proven = link.seq - 1
+            self._pruning_signed = self._pruning_recorded
+        elif link.kind == b"pruned" and self._pruned and _json_object(link.body).get("count") == self._pruned:
+            self._pruning_recorded = True
 
-    def _compare(self) -> ChainFault | None:
-        """Compare the chain with the heads from elsewhere that were made after this many records."""
+    def _anchor_problem(self) -> ChainFault | None:
+        """Compare the records so far with the anchors that were made when there were as many."""
         for anchor in self._anchors.get(self.count, ()):
             if anchor.hash != self._tip.hex():
-                return _cut(self._sure + 1, anchor.count)
+                return _cut(self._proven + 1, anchor.count)
             if problem := self._signature_problem(anchor.count, anchor):
                 return problem
-            self._sure = anchor.count
+            self._proven = anchor.count
         return None
 
 
 def _missing(first: int, last: int) -> ChainFault:
     which = f"record {first} is" if first == last else f"records {first} to {last} are"
-    return ChainFault(
-        first, Fault.MISSING, f"{which} missing: deleted, and no signed record tells of a pruning"
-    )
+    return ChainFault(first, Fault.MISSING, f"{which} missing and no signed record states a pruning: deleted")
 
 
 def _cut(first: int, last: int) -> ChainFault:
@@ -215,8 +224,8 @@ def _cut(first: int, last: int) -> ChainFault:
     return ChainFault(
         first,
         Fault.CUT,
-        f"{which} not there as a head says that was kept elsewhere: the end of the audit was cut off, or an"
-        " older copy took its place (and it may have been written anew since)",
+        f"{which} missing or not what a head kept elsewhere has signed: the end of the audit was cut off, or"
+        " an older copy was put in its place (other records may have been written since)",
     )
 
 
@@ -229,116 +238,122 @@ async def verify(database: Database, key: str | None, anchors: Iterable[Head] = 
     kept = tuple(anchors)
     for anchor in kept:
         if not is_signed(anchor):
-            why = "the signature of the given head does not fit: is a letter of it wrong?"
-            return Walk(key).found(ChainFault(anchor.count, Fault.SIGNATURE, why))
-    for _ in range(_AGAIN):
+            why = "the head you gave is not validly signed; was it copied completely?"
+            return Walk(key).result(ChainFault(anchor.count, Fault.SIGNATURE, why))
+    for _ in range(_ATTEMPTS):
         first = await database.read(_FIRST)
-        verified = await _walked(database, Walk(key, kept))
-        # Another process may have pruned between two pages, so that the next one was missing.
+        verified = await _walk_all(database, Walk(key, kept))
+        # Another process may have pruned while we read page by page; then records are missing that were not
+        # deleted. The first row has changed in that case, and we read again.
         if verified.problem is None or await database.read(_FIRST) == first:
             break
     return verified
 
 
 async def unsigned_problem(database: Database, key: str | None) -> ChainFault | None:
-    """Return the fault of the newest head or of a record behind it; the head vouches for the records before.
+    """Check the newest head and the records after it; return their fault, or None.
+
+    The records before it were signed when the head was written, and are not read.
 
     Raises:
         RecordError: the database cannot be read.
     """
     problem: ChainFault | None = None
-    for _ in range(_AGAIN):
+    for _ in range(_ATTEMPTS):
         first = await database.read(_FIRST)
-        problem = await _behind_last_head(database, Walk(key))
+        problem = await _problem_after_last_head(database, Walk(key))
         if problem is None or await database.read(_FIRST) == first:
             break
     return problem
 
 
-async def _behind_last_head(database: Database, walk: Walk) -> ChainFault | None:
+async def _problem_after_last_head(database: Database, walk: Walk) -> ChainFault | None:
     ((newest,),) = await database.read(_LAST_HEAD)
     rows = await database.read(_PAGE, (newest, 1)) if newest is not None else []
     if not rows:
-        return await _first_wrong(database, walk)
+        return await _first_problem(database, walk)
     seq, prev, *_ = rows[0]
     walk.begin_at(seq, prev)
-    return await _first_wrong(database, walk, seq)
+    return await _first_problem(database, walk, seq)
 
 
-async def _walked(database: Database, walk: Walk) -> Verified:
+async def _walk_all(database: Database, walk: Walk) -> Verified:
     try:
-        wrong = await _first_wrong(database, walk)
-        if wrong is not None:
-            return walk.found(wrong)
+        problem = await _first_problem(database, walk)
+        if problem is not None:
+            return walk.result(problem)
         verified = walk.end()
-        return verified if verified.problem is not None else walk.found(await _around(database))
+        return verified if verified.problem is not None else walk.result(await _index_problem(database))
     except RecordError as error:
         if not is_damage(error.__cause__):
             raise
         seq = walk.count + 1
-        return walk.found(
-            ChainFault(seq, Fault.CHANGED, f"from record {seq} on the file is damaged: {error}")
+        return walk.result(
+            ChainFault(seq, Fault.CHANGED, f"the file is damaged from record {seq} on: {error}")
         )
 
 
-async def _first_wrong(database: Database, walk: Walk, begin: int = _LEAST) -> ChainFault | None:
+async def _first_problem(database: Database, walk: Walk, begin: int = _LOWEST_SEQ) -> ChainFault | None:
     async with aclosing(_links(database, begin)) as links:
         async for link in links:
             match walk.step(link):
                 case Break() as broken:
-                    return await _Scene(database, broken).problem()
+                    return await _BreakAnalysis(database, broken).problem()
                 case ChainFault() as problem:
                     return problem
     return None
 
 
-async def _around(database: Database) -> ChainFault | None:
-    """Check the indexes and views of the records: a query by one of them must find what is there."""
+async def _index_problem(database: Database) -> ChainFault | None:
+    """Check the indexes and views of the records, since a query through a wrong one hides records."""
     found: dict[str, str] = dict(await database.read(AROUND_AUDIT))
     for name, sql in audit_schema().items():
         if found.get(name) != sql:
-            why = f"{name} is gone or not as Leeward made it: what it shows may not be what is on record"
+            why = f"{name} is missing, or not as Leeward made it: queries through it may show wrong records"
             return ChainFault(0, Fault.FILE, why)
     ((integrity,), *_) = await database.read(_INDEXES)
     if integrity != "ok":
         return ChainFault(
-            0, Fault.FILE, f"the records are whole, and what leads to them is damaged: {integrity}"
+            0, Fault.FILE, f"the records are intact, but an index of them is damaged: {integrity}"
         )
     return None
 
 
-async def _links(database: Database, begin: int = _LEAST) -> AsyncGenerator[Link, None]:
-    """Yield all rows from a number on in their order, a page at a time."""
+async def _links(database: Database, begin: int = _LOWEST_SEQ) -> AsyncGenerator[Link, None]:
+    """Yield the rows in order from a number on; they are read a page at a time."""
     while True:
-        rows = await database.read(_PAGE, (begin, _ROWS))
+        rows = await database.read(_PAGE, (begin, _PAGE_ROWS))
         for row in rows:
             yield Link(*row)
-        if len(rows) < _ROWS:
+        if len(rows) < _PAGE_ROWS:
             return
         begin = rows[-1][0] + 1
 
 
-class _Scene:
-    """The place where the chain broke; finds out what happened from the rows around it."""
+class _BreakAnalysis:
+    """Finds out how the chain was broken, from the rows around the break."""
 
     def __init__(self, database: Database, found: Break) -> None:
         self._database = database
         self._link = found.link
-        self._prev = found.prev
+        self._expected_prev = found.expected_prev
 
     async def problem(self) -> ChainFault:
-        """Return what happened."""
+        """Return the most likely explanation."""
         return await (self._out_of_place() if self._link.is_whole() else self._changed())
 
     async def _changed(self) -> ChainFault:
-        """Name what happened to a record with other contents: changed, inserted, or exchanged."""
+        """Explain a record whose hash is not that of its content: changed, inserted or exchanged."""
         link, seq = self._link, self._link.seq
         here = f"record {seq}"
-        if not link._replace(prev=self._prev).is_whole():
+        # If only `prev` is wrong, the record was simply changed there.
+        if not link._replace(prev=self._expected_prev).is_whole():
             after = await self._first(_PAGE, seq + 1, 1)
-            was_skipped = after is not None and Link(*after).prev == self._prev
-            if was_skipped or (after is None and link.prev != self._prev):
-                return ChainFault(seq, Fault.INSERTED, f"{here} was put in: the chain goes by it")
+            # The record after it continues the chain as if this one did not exist.
+            is_skipped = after is not None and Link(*after).prev == self._expected_prev
+            if is_skipped or (after is None and link.prev != self._expected_prev):
+                why = f"{here} was inserted: the chain of records does not include it"
+                return ChainFault(seq, Fault.INSERTED, why)
             other = await self._exchanged_with()
             if other is not None:
                 why = f"{here} was exchanged: its content is now in record {other}"
@@ -346,30 +361,30 @@ class _Scene:
         return ChainFault(seq, Fault.CHANGED, f"{here} was changed: its hash does not fit its content")
 
     async def _exchanged_with(self) -> int | None:
-        """Return the record that now holds the content that this one's hash is about."""
+        """Return the number of the record that now has the content of which this one has the hash."""
         async with aclosing(_links(self._database)) as links:
             async for other in links:
-                if other.seq != self._link.seq and other.types == _TYPES and self._link.fits(other):
+                if other.seq != self._link.seq and other.types == _VALID_TYPES and self._link.fits(other):
                     return other.seq
         return None
 
     async def _out_of_place(self) -> ChainFault:
-        """Name what happened to an intact record that does not follow the one before it."""
+        """Explain an intact record that does not continue the chain."""
         seq = self._link.seq
         here = f"record {seq}"
         found = await self._first(_BY_HASH, self._link.prev, seq)
         if found is not None and found[0] > seq:
-            why = f"{here} was moved: it belongs behind what is now record {found[0]}"
+            why = f"{here} was moved: it belongs after the record that now has the number {found[0]}"
             return ChainFault(seq, Fault.REORDERED, why)
         if found is not None:
             first = found[0] + 1
-            why = f"record {first} was put in: {here} goes on from record {found[0]}"
+            why = f"record {first} was inserted: {here} continues record {found[0]}"
             return ChainFault(first, Fault.INSERTED, why)
-        found = await self._first(_BY_PREV, self._prev, seq)
+        found = await self._first(_BY_PREV, self._expected_prev, seq)
         if found is not None:
-            why = f"{here} was put in: record {found[0]} goes on from the one before it"
+            why = f"{here} was inserted: record {found[0]} continues the record before it"
             return ChainFault(seq, Fault.INSERTED, why)
-        why = f"the record before {here} is missing: it was deleted, and the rest moved up"
+        why = f"the record before {here} is missing: it was deleted, and the later ones renumbered"
         return ChainFault(seq, Fault.MISSING, why)
 
     async def _first(self, sql: str, *values: Value) -> Row | None:
@@ -384,7 +399,7 @@ def _head_of(link: Link) -> Head | None:
         return None
 
 
-def _object(body: bytes) -> dict[str, object]:
+def _json_object(body: bytes) -> dict[str, object]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):

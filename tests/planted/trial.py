@@ -11,4 +11,4 @@ async def tried(sandbox, trial, program, confinement, masks, notices=(), serve=N
     finished = await program.run(starter)
     with tempfile.TemporaryDirectory() as empty:
         handle = os.open(empty, os.O_RDONLY)
-    return TrialRan(Ran(finished), Upper(handle, trial.began(), trial._lower))
+    return TrialRan(Ran(finished), Upper(handle, trial.next_tick(), trial._lower))

@@ -424,16 +424,16 @@ async def run_tried(
     notices: Callable[[ProcessExit], tuple[str, ...]] = lambda _: (),
     serve: Serve | None = None,
 ) -> TrialRan:
-    """Run a program over a trial's overlay, and return it with what it wrote."""
+    """Run a program over the overlay of a trial run; return its result with its upper layer."""
     supervisor = await sandbox._supervisors.get()
     bubblewrapped = sandbox._bubblewrapped(confinement, masks, program.cwd, supervisor)
     starter = replace(bubblewrapped, overlay=trial.overlay)
 
-    async def ran() -> Ran:
+    async def start() -> Ran:
         finished = await run_program(program, starter, serve)
         return Ran(finished, (), notices(finished))
 
-    return await trial.followed(ran)
+    return await trial.run(start)
 
 
 async def _why_no_trial(sandbox: Sandbox) -> str:

@@ -217,7 +217,7 @@ def refusals(case, session, action):
     decision = judge(action, session)
     event = decided(session, action, decision, "")
     return event, {
-        (word.gate, word.verdict.rule) for word in decision.words if isinstance(word.verdict, Deny)
+        (word.gate, word.verdict.rule) for word in decision.answers if isinstance(word.verdict, Deny)
     }
 
 

@@ -128,11 +128,11 @@ async def test_what_was_changed_meanwhile_is_told_by_its_time(place):
 
 async def test_a_clock_that_ticks_is_waited_for_and_one_that_stands_is_told_of(workspace):
     async with open_trial(str(workspace), SMALL) as opened:
-        opened._opened = now = time.time_ns() + 5_000_000
-        assert opened.began() > now
-        opened._opened = now + 3_600_000_000_000
-        with pytest.raises(TrialUnavailable, match="too coarse"):
-            opened.began()
+        opened._prepared = now = time.time_ns() + 5_000_000
+        assert opened.next_tick() > now
+        opened._prepared = now + 3_600_000_000_000
+        with pytest.raises(TrialUnavailable, match="too coarsely"):
+            opened.next_tick()
 
 
 @pytest.mark.parametrize(
@@ -551,7 +551,9 @@ async def test_a_file_system_that_a_program_answers_for_is_refused(place, monkey
     found = [(1, "/", "/", "ext4"), (ws.stat().st_dev, "/", str(place), "fuse.sshfs")]
     async with sandboxed(place) as sandbox:
         monkeypatch.setattr(trial_module, "mounts", lambda _: found)
-        with pytest.raises(TrialUnavailable, match=r"file system \(fuse.sshfs\) is not kept by the kernel"):
+        with pytest.raises(
+            TrialUnavailable, match=r"file system \(fuse.sshfs\) is a program, not part of the kernel"
+        ):
             async with trial(sandbox, ":"):
                 pytest.fail("it ran")
 
