@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from leeward.security.command import parse_command
-from leeward.security.command.expand.visit import visits
+from leeward.security.command.expand.visit import commands_of
 from leeward.security.command.syntax import nodes as nouns
 
 __all__ = ["Report", "fuzzed", "random_line"]
@@ -169,7 +169,7 @@ def _compare(read: list[nouns.CommandLine], report: Report) -> None:
         report.late += result["late"]
         foreseen = _foreseen(line)
         # A note says that it cannot be told what runs, so nothing is promised.
-        noted = any(visit.command.notes or visit.command.name in _FILES for visit in visits(line.root))
+        noted = any(command.notes or command.name in _FILES for command in commands_of(line.root))
         for record in dict.fromkeys(ran):
             if not noted and not any(_matches(record, argv) for argv in foreseen):
                 report.unforeseen.append((line.source, f"{how}: {text}", record.replace("\037", " ")))

@@ -3,7 +3,7 @@
 from .parse import parse_command
 from .paths import Candidate, Folders, Ground, Placed, git_places, placed, where
 from .printing import print_line, quoted
-from .visit import is_sink, nodes, vectors, visits
+from .visit import commands_of, is_sink, nodes, vectors
 from .wrappers import added_by_wrapper, is_transparent, unversioned, wrapper_of
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Ground",
     "Placed",
     "added_by_wrapper",
+    "commands_of",
     "git_places",
     "is_sink",
     "is_transparent",
@@ -22,7 +23,6 @@ __all__ = [
     "quoted",
     "unversioned",
     "vectors",
-    "visits",
     "where",
     "wrapper_of",
 ]

@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 from ...lazy import dataclass, regex
 from ..programs import git_folder, parse_options
 from ..syntax import Command, Compound, Node, PartKind, PipeNode, Sequence, Word, literal
-from .visit import visits
+from .visit import commands_of
 
 __all__ = [
     "Candidate",
@@ -54,10 +54,9 @@ class Ground(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A command, what is around it, and the folders it may start in (None: unknown)."""
+    """A command, and the folders it may start in (None: unknown)."""
 
     command: Command
-    context: tuple[str, ...]
     folders: Folders
 
 
@@ -69,22 +68,10 @@ class Candidate:
     is_glob: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Spot:
-    folders: Folders
-    context: tuple[str, ...] = ()
-
-    def within(self, what: str) -> _Spot:
-        return _Spot(self.folders, (*self.context, what))
-
-    def at(self, folders: Folders) -> _Spot:
-        return _Spot(folders, self.context)
-
-
 def placed(root: Node, ground: Ground) -> tuple[Placed, ...]:
     """Return every command of a line with where it runs, in the order of the text."""
     found: list[Placed] = []
-    _Walk(ground, found).go(root, _Spot(frozenset({ground.workspace})))
+    _Walk(ground, found).go(root, frozenset({ground.workspace}))
     return tuple(found)
 
 
@@ -95,41 +82,41 @@ class _Walk:
         self.ground, self.found = ground, found
         self.moves = 0
 
-    def go(self, node: Node, spot: _Spot) -> _Ends:
+    def go(self, node: Node, folders: Folders) -> _Ends:
         match node:
             case Command():
-                return self._command(node, spot)
+                return self._command(node, folders)
             case PipeNode(stages=stages):
-                for index, stage in enumerate(stages):
-                    self.go(stage, spot.within("pipeline" if index else "start of a pipeline"))
-                return spot.folders, spot.folders
+                for stage in stages:
+                    self.go(stage, folders)
+                return folders, folders
             case Sequence():
-                return self._sequence(node, spot)
+                return self._sequence(node, folders)
             case Compound():
-                return self._compound(node, spot)
+                return self._compound(node, folders)
 
-    def _command(self, command: Command, spot: _Spot) -> _Ends:
-        self.found.append(Placed(command, spot.context, spot.folders))
-        ends: _Ends = (spot.folders, spot.folders)
-        inner_folders = None if command.inner and _starts_elsewhere(command) else spot.folders
+    def _command(self, command: Command, folders: Folders) -> _Ends:
+        self.found.append(Placed(command, folders))
+        ends: _Ends = (folders, folders)
+        inner_folders = None if command.inner and _starts_elsewhere(command) else folders
         for inner in command.inner:
-            ends = self.go(inner, spot.at(inner_folders).within(f"run by {command.program}"))
+            ends = self.go(inner, inner_folders)
         for word in (*command.words, *(one.value for one in command.assignments)):
-            self._word(word, spot)
+            self._word(word, folders)
         for redirection in command.redirections:
-            self._word(redirection.target, spot)
+            self._word(redirection.target, folders)
         if command.program in _MOVES:
-            return self._moved(command, spot), spot.folders
+            return self._moved(command, folders), folders
         if command.program in _SAME_SHELL and any(map(_moves, command.inner)):
             return ends if len(command.inner) == 1 else (None, None)
-        return spot.folders, spot.folders
+        return folders, folders
 
-    def _word(self, word: Word, spot: _Spot) -> None:
+    def _word(self, word: Word, folders: Folders) -> None:
         for part in word.parts:
             if part.body is not None:
-                self.go(part.body, spot.within("substitution"))
+                self.go(part.body, folders)
 
-    def _moved(self, command: Command, spot: _Spot) -> Folders:
+    def _moved(self, command: Command, folders: Folders) -> Folders:
         self.moves += 1
         parsed = parse_options(command.words[1:], "-LP")
         operands = parsed.operands
@@ -142,27 +129,27 @@ class _Walk:
         ):
             return None
         word = operands[0] if operands else literal(self.ground.home)
-        found = where(word, spot.folders, self.ground)
+        found = where(word, folders, self.ground)
         if found is None or any(one.is_glob for one in found) or word.text == "-":
             return None
         # The shell resolves `..` in the text of the folder, before any link is followed; with -P it does not.
-        folders = frozenset(posixpath.normpath(one.path) for one in found)
+        moved = frozenset(posixpath.normpath(one.path) for one in found)
         if parsed.has("-P"):
-            folders |= {one.path for one in found}
-        return folders if len(folders) <= _MOST_FOLDERS else None
+            moved |= {one.path for one in found}
+        return moved if len(moved) <= _MOST_FOLDERS else None
 
-    def _sequence(self, node: Sequence, spot: _Spot) -> _Ends:
-        good, bad = spot.folders, spot.folders
-        start: Folders = spot.folders
+    def _sequence(self, node: Sequence, folders: Folders) -> _Ends:
+        good, bad = folders, folders
+        start: Folders = folders
         waiting = ";"
         for item, separator in zip(node.items, node.separators, strict=True):
             start = {"&&": good, "||": bad}.get(waiting, _either(good, bad))
             before = (good, bad)
             if separator == "&":
-                self.go(item, spot.at(start).within("background"))
+                self.go(item, start)
                 good, bad = _either(*before), _either(*before)
             else:
-                good, bad = self.go(item, spot.at(start))
+                good, bad = self.go(item, start)
                 if waiting == "&&":
                     bad = _either(bad, before[1])
                 elif waiting == "||":
@@ -170,27 +157,24 @@ class _Walk:
             waiting = separator
         return good, bad
 
-    def _compound(self, node: Compound, spot: _Spot) -> _Ends:
+    def _compound(self, node: Compound, folders: Folders) -> _Ends:
         if node.kind in {"negation", "time"} and not isinstance(node.pieces[1], (str, Word)):
-            good, bad = self.go(node.pieces[1], spot)
+            good, bad = self.go(node.pieces[1], folders)
             return (bad, good) if node.kind == "negation" else (good, bad)
-        inside = spot.within(f"{node.kind} {node.name}".rstrip())
         if node.redirections:
-            around = Command((), redirections=node.redirections)
-            self.found.append(Placed(around, inside.context, spot.folders))
+            self.found.append(Placed(Command((), redirections=node.redirections), folders))
             for redirection in node.redirections:
-                self._word(redirection.target, inside)
+                self._word(redirection.target, folders)
         stays = node.kind in {"group", "subshell"} or not _moves(node)
-        if not stays:
-            inside = inside.at(None)
-        ends: _Ends = (inside.folders, inside.folders)
+        inside = folders if stays else None
+        ends: _Ends = (inside, inside)
         for piece in node.pieces:
             if isinstance(piece, Word):
-                self._word(piece, spot)
+                self._word(piece, folders)
             elif not isinstance(piece, str):
                 ends = self.go(piece, inside)
         if node.kind == "subshell" or (stays and node.kind != "group"):
-            return spot.folders, spot.folders
+            return folders, folders
         return ends if stays else (None, None)
 
 
@@ -205,7 +189,7 @@ def _is_folder(operands: tuple[Word, ...]) -> bool:
 
 def _moves(node: Node) -> bool:
     """Whether anything in a tree changes the folder of the shell it runs in; subshells count, to be safe."""
-    return any(visit.command.program in _MOVES for visit in visits(node))
+    return any(command.program in _MOVES for command in commands_of(node))
 
 
 def _starts_elsewhere(command: Command) -> bool:

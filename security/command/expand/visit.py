@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from ..syntax import Command, Compound, Node, Part, Piece, PipeNode, Redirection, Sequence, Word, is_harmless
 from .unwrap import Nest, sent, unwrapped
 
-__all__ = ["Visit", "actions_of", "below", "is_sink", "nodes", "vectors", "visits", "with_inner"]
+__all__ = ["actions_of", "commands_of", "is_sink", "nodes", "vectors", "with_inner"]
 
 
 def with_inner(node: Node, nest: Nest) -> Node:
@@ -73,88 +72,50 @@ def _part(part: Part, nest: Nest) -> Part:
     return replace(part, body=with_inner(part.body, nest)) if part.body is not None else part
 
 
-class Visit(NamedTuple):
-    """A command with its place: `context` names everything around it, the outermost first.
+def commands_of(node: Node) -> list[Command]:
+    """Return every command of a tree in the order of the text, and behind each what it runs in turn.
 
-    A loop, group or subshell that is redirected is a visit of its own, of a command without words.
+    A loop, group or subshell that is redirected is a command of its own, without words.
     """
-
-    command: Command
-    context: tuple[str, ...] = ()
-
-
-def visits(node: Node) -> list[Visit]:
-    """Return every command of a tree in the order of the text, and behind each what it runs in turn."""
-    found: list[Visit] = []
-    _visit(node, (), found)
+    found: list[Command] = []
+    for one in nodes(node):
+        if isinstance(one, Command):
+            found.append(one)
+        elif isinstance(one, Compound) and one.redirections:
+            found.append(Command((), redirections=one.redirections))
     return found
-
-
-def _visit(node: Node, context: tuple[str, ...], found: list[Visit]) -> None:
-    match node:
-        case Command():
-            found.append(Visit(node, context))
-            for inner in node.inner:
-                _visit(inner, (*context, f"run by {node.program}"), found)
-            for word in _words(node):
-                _visit_word(word, context, found)
-        case PipeNode(stages=stages):
-            for index, stage in enumerate(stages):
-                _visit(stage, (*context, "pipeline" if index else "start of a pipeline"), found)
-        case Sequence(items=items, separators=separators):
-            for item, separator in zip(items, separators, strict=True):
-                _visit(item, (*context, "background") if separator == "&" else context, found)
-        case Compound():
-            _visit_compound(node, context, found)
-
-
-def _visit_compound(node: Compound, context: tuple[str, ...], found: list[Visit]) -> None:
-    inside = (*context, (node.name and f"{node.kind} {node.name}") or node.kind)
-    if node.redirections:
-        found.append(Visit(Command((), redirections=node.redirections), inside))
-        for redirection in node.redirections:
-            _visit_word(redirection.target, inside, found)
-    for piece in node.pieces:
-        if isinstance(piece, Word):
-            _visit_word(piece, inside, found)
-        elif not isinstance(piece, str):
-            _visit(piece, inside, found)
-
-
-def _visit_word(word: Word, context: tuple[str, ...], found: list[Visit]) -> None:
-    for part in word.parts:
-        if part.body is not None:
-            _visit(part.body, (*context, "substitution"), found)
 
 
 def nodes(node: Node) -> list[Node]:
     """Return every node of a tree, including what commands run and the nodes in substitutions."""
     found: list[Node] = []
-    _gather(node, found)
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        found.append(one)
+        waiting += reversed(_below(one))
     return found
 
 
-def _gather(node: Node, found: list[Node]) -> None:
-    found.append(node)
-    for one in below(node):
-        _gather(one, found)
-
-
-def below(node: Node) -> list[Node]:
+def _below(node: Node) -> list[Node]:
     """Return the nodes right below one: its parts, what it runs, and the nodes in its substitutions."""
-    inside: list[Node] = []
-    words: list[Word] = []
     match node:
         case Command():
-            inside, words = list(node.inner), _words(node)
+            return [*node.inner, *_bodies(_words(node))]
         case PipeNode(stages=several) | Sequence(items=several):
-            inside = list(several)
+            return list(several)
         case Compound():
-            inside = [piece for piece in node.pieces if not isinstance(piece, (str, Word))]
-            words = [piece for piece in node.pieces if isinstance(piece, Word)]
-            words += [one.target for one in node.redirections]
-    bodies = (part.body for word in words if word.parts for part in word.parts)
-    return [*inside, *(body for body in bodies if body is not None)]
+            found = _bodies([one.target for one in node.redirections])
+            for piece in node.pieces:
+                if isinstance(piece, Word):
+                    found += _bodies([piece])
+                elif not isinstance(piece, str):
+                    found.append(piece)
+            return found
+
+
+def _bodies(words: list[Word]) -> list[Node]:
+    return [part.body for word in words for part in word.parts if part.body is not None]
 
 
 _SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"})
@@ -162,7 +123,7 @@ _SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/de
 
 def actions_of(node: Node) -> tuple[tuple[str, ...], ...]:
     """Return every argument vector of a tree, and what is assigned and redirected as vectors of their own."""
-    return tuple(dict.fromkeys(argv for visit in visits(node) for argv in vectors(visit.command)))
+    return tuple(dict.fromkeys(argv for command in commands_of(node) for argv in vectors(command)))
 
 
 def vectors(command: Command) -> Iterator[tuple[str, ...]]:

@@ -13,8 +13,8 @@ from functools import cached_property
 
 from ...kinds import CommandFacts, CommandLine
 from ...policy import Policy
-from ..expand import Folders, Placed, git_places, nodes, placed, vectors, visits
-from ..syntax import Compound, Node
+from ..expand import Folders, Placed, commands_of, git_places, nodes, placed, vectors
+from ..syntax import Compound, Node, PipeNode, Sequence
 from .destructive import destruction, unsure_destruction
 from .paths import Objection, Scene
 from .readonly import why_not_readonly
@@ -22,7 +22,6 @@ from .touched import touched
 
 __all__ = ["Assessment", "Outline", "assess", "folders_of", "outline_of"]
 
-_SPREADS = frozenset({"pipeline", "start of a pipeline", "background"})
 _NOTHING = CommandFacts()
 
 
@@ -47,8 +46,17 @@ def _taken_apart(root: Node, policy: Policy) -> Outline:
 
 def _is_bomb(function: Compound) -> bool:
     """Whether a function starts itself, and goes on beside what it started."""
-    inside = (visit for visit in visits(function) if visit.command.name == function.name)
-    return any(not _SPREADS.isdisjoint(visit.context) for visit in inside)
+    beside = (part for node in nodes(function) for part in _run_beside_others(node))
+    return any(command.name == function.name for part in beside for command in commands_of(part))
+
+
+def _run_beside_others(node: Node) -> tuple[Node, ...]:
+    match node:
+        case PipeNode(stages=stages):
+            return stages
+        case Sequence(items=items, separators=separators):
+            return tuple(item for item, mark in zip(items, separators, strict=True) if mark == "&")
+    return ()
 
 
 def assess(line: CommandLine, facts: CommandFacts | None, policy: Policy) -> Assessment:
@@ -87,7 +95,9 @@ class Assessment:
 
     @cached_property
     def quiet(self) -> frozenset[tuple[str, ...]]:
-        """The actions of commands that only read, anywhere in the line."""
+        """The actions of commands that only read, anywhere in the line; in one with a function none does."""
+        if self.outline.has_functions:
+            return frozenset()
         open_ones: set[tuple[str, ...]] = set()
         quiet: set[tuple[str, ...]] = set()
         for at, problem in self._each:

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from ...lazy import dataclass, regex
 from ...paths import is_inside, protected_reason, secret_reason
-from ..expand import Placed, visits, where
+from ..expand import Placed, commands_of, where
 from ..programs import find_starts, find_terms
 from ..syntax import Node, Word, literal
 from .paths import Objection, Scene
@@ -254,8 +254,10 @@ def _is_telling(term: tuple[Word, ...]) -> bool:
 
 def _acts_on_given(node: Node, programs: frozenset[str]) -> bool:
     """Whether one of these programs runs somewhere in a tree on what is not known before."""
-    commands = (visit.command for visit in visits(node))
-    return any(one.program in programs and not all(word.is_literal for word in one.words) for one in commands)
+    return any(
+        one.program in programs and not all(word.is_literal for word in one.words)
+        for one in commands_of(node)
+    )
 
 
 def _paths(word: Word, scene: Scene) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ...kinds import Unreadable
 from ...text import visible
-from ..expand import is_sink, quoted, visits
+from ..expand import commands_of, is_sink, quoted
 from ..syntax import Command, CommandLine, Compound, Node, PipeNode, Redirection, Sequence, Word, is_harmless
 from .network import destinations
 
@@ -173,8 +173,8 @@ def _collapsed(lines: Iterator[str]) -> Iterator[str]:
 
 def _written(line: CommandLine) -> list[str]:
     found: dict[str, None] = {}
-    for visit in visits(line.root):
-        for redirection in visit.command.redirections:
+    for command in commands_of(line.root):
+        for redirection in command.redirections:
             if redirection.writes and not is_sink(redirection):
                 how = "added to" if redirection.operator in {">>", "&>>"} else "replaced"
                 found[f"{_word(redirection.target)} ({how})"] = None
@@ -182,7 +182,7 @@ def _written(line: CommandLine) -> list[str]:
 
 
 def _reasons(line: CommandLine) -> list[str]:
-    reasons = dict.fromkeys(note.reason for visit in visits(line.root) for note in visit.command.notes)
+    reasons = dict.fromkeys(note.reason for command in commands_of(line.root) for note in command.notes)
     if line.printed is None:
         reasons[line.unprintable] = None
     return list(reasons)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from ...kinds import Unreadable
 from ...lazy import regex
 from ...url import Ledger, Url, judge_host, parse_url
-from ..expand import visits
+from ..expand import commands_of
 from ..programs import lines_of
 from ..syntax import Command, CommandLine, Node, PartKind, Redirection
 from .verdict import Ruling, Say
@@ -131,7 +131,7 @@ def destinations(line: CommandLine) -> tuple[str, ...]:
 
 def destinations_of(root: Node) -> tuple[str, ...]:
     """Return the same of what was read of a line."""
-    return tuple(dict.fromkeys(found for visit in visits(root) for found in _of(visit.command)))
+    return tuple(dict.fromkeys(found for command in commands_of(root) for found in _of(command)))
 
 
 def hides_destination(command: Command) -> bool:
@@ -149,7 +149,7 @@ def hides_destination(command: Command) -> bool:
 
 def connects(line: CommandLine) -> tuple[str, ...]:
     """Return the programs in a line that reach out by themselves, for any words."""
-    commands = (visit.command for visit in visits(line.root))
+    commands = commands_of(line.root)
     reaching = (one.program for one in commands if one.program in _REACHING and not _stays_here(one))
     return tuple(dict.fromkeys(reaching))
 
@@ -235,7 +235,7 @@ def reach_of(line: CommandLine, ledger: Ledger, allow_networks: Sequence[str]) -
     """Return the strictest word about where a line connects to."""
     rulings = [_judged(text, ledger, allow_networks) for text in destinations(line)]
     reaching = connects(line)
-    commands = (visit.command for visit in visits(line.root)) if _HOST_ONLY & set(reaching) else ()
+    commands = commands_of(line.root) if _HOST_ONLY & set(reaching) else ()
     hiding = (one.program for one in commands if one.program in _HOST_ONLY and hides_destination(one))
     rulings += [
         Ruling(Say.FORCE, "destination", "where it connects to is only known when it runs", name)
@@ -296,11 +296,11 @@ def urls_by_proxy(line: CommandLine, allow_networks: Sequence[str]) -> tuple[Url
     for it. So is a remote of git's that only ssh leads to, for that fails at once and says why.
     """
     found: list[Url] = []
-    for visit in visits(line.root):
-        program = visit.command.program
-        if program in _BY_THEMSELVES or any(map(_DEVICE.fullmatch, _redirected_to(visit.command))):
+    for command in commands_of(line.root):
+        program = command.program
+        if program in _BY_THEMSELVES or any(map(_DEVICE.fullmatch, _redirected_to(command))):
             return None
-        for text in _of(visit.command):
+        for text in _of(command):
             if program == "git" and ("://" not in text or _OF_GIT.fullmatch(text)):
                 continue
             bare = f"http://{text}" if program in _HTTP_BY_DEFAULT else f"https://{text}"

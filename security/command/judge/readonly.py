@@ -60,8 +60,6 @@ def program_of(name: str) -> ReadOnlyProgram | None:
 def why_not_readonly(at: Placed, scene: Scene) -> Objection | None:
     """Say why a command may not run without a question, or None."""
     around = next(_around(at.command, scene), None)
-    if any(context.startswith("function ") for context in at.context):
-        around = Objection("function", "the line defines a function")
     found = _command_problem(at, scene)
     # What is refused stays so, whatever is set or written besides.
     return found if around is None or (found is not None and found.rule == "secret") else around

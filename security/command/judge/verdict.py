@@ -129,7 +129,7 @@ def _of_unreadable(canonical: Unreadable, raw: str, policy: Policy, rules: Shell
     here = frozenset({policy.workspace})
     scene = Scene(policy, CommandFacts(), here)
     for command in crude_words(raw, policy.home):
-        found = destruction(Placed(command, (), here), scene)
+        found = destruction(Placed(command, here), scene)
         if found is not None:
             return Ruling(Say.DENY, "destructive", f"the line could not be read, and {found[1]}", found[0])
         entry = blocked_by(tuple(word.text for word in command.words), rules)
@@ -157,7 +157,7 @@ def _question(
 ) -> Ruling:
     open_ones = [problem for at, problem in found.problems if not _is_allowed(at, problem, found, rules)]
     if found.outline.has_functions:
-        open_ones.append(Objection("function", "the line defines a function"))
+        open_ones.insert(0, Objection("function", "the line defines a function"))
     if history is not None and (open_ones or not found.problems):
         open_ones.insert(0, history)
     reasons = [(problem.reason, problem.value) for problem in (*forced, *open_ones)]
@@ -205,7 +205,7 @@ def _reads_git(argv: tuple[str, ...]) -> bool:
 
 def _is_allowed(at: Placed, problem: Objection, found: Assessment, rules: ShellRules) -> bool:
     """Whether `allowed_commands` covers a command: its words at the root, nothing it redirects or sets."""
-    if not rules.allowed or not at.command.words or problem.rule in {"writes", "assigns", "function"}:
+    if not rules.allowed or not at.command.words or problem.rule in {"writes", "assigns"}:
         return False
     argv = tuple(word.text for word in at.command.words)
     entries = (entry_words(entry) for entry in rules.allowed)

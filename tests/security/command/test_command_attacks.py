@@ -12,7 +12,7 @@ import tree_sitter
 
 from leeward.security.command import CommandLine, parse_command
 from leeward.security.command.expand import parse as read
-from leeward.security.command.expand.visit import visits
+from leeward.security.command.expand.visit import commands_of
 from leeward.security.command.syntax.grammar import read_tree
 from leeward.security.command.syntax.nodes import Unread
 from leeward.security.command.syntax.words import Effort
@@ -148,7 +148,7 @@ def test_a_tree_of_any_depth_is_walked_within_bounds():
 def test_code_inside_of_a_line_shares_one_measure():
     many = line("; ".join("sh -c '" + "a " * 200 + "'" for _ in range(18)))
     assert sum(len(argv) for argv in many.actions) < 900
-    assert "code" in {note.rule for visit in visits(many.root) for note in visit.command.notes}
+    assert "code" in {note.rule for command in commands_of(many.root) for note in command.notes}
 
 
 @pytest.mark.skipif(

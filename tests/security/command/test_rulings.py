@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from leeward.security.command import CommandLine, Say, effects_of, parse_command, ruling_of
 from leeward.security.command.expand.parse import MAX_BYTES, MAX_OPERATORS
-from leeward.security.command.expand.visit import nodes, visits
+from leeward.security.command.expand.visit import commands_of, nodes
 from leeward.security.command.syntax.words import crude_words
 from leeward.security.kinds import Effect, Unreadable
 from leeward.security.policy import ShellRules
@@ -235,7 +235,7 @@ NOTED = ROWS["noted"]
 
 @pytest.mark.parametrize(("line", "rule", "why"), NOTED, ids=[line for line, _, _ in NOTED])
 def test_what_only_a_person_present_may_allow(world, line, rule, why):
-    notes = [note for visit in visits(parse_command(line).root) for note in visit.command.notes]
+    notes = [note for command in commands_of(parse_command(line).root) for note in command.notes]
     assert any(note.rule == rule and why in note.reason for note in notes), notes
     ruling = world.ruling(line)
     assert ruling.say >= Say.FORCE and (
@@ -246,7 +246,7 @@ def test_what_only_a_person_present_may_allow(world, line, rule, why):
 # Their near misses: nothing about these is uninspectable.
 @pytest.mark.parametrize("line", ROWS["what_is_no_reason_for_more_than_a_question"])
 def test_what_is_no_reason_for_more_than_a_question(world, line):
-    assert [note for visit in visits(parse_command(line).root) for note in visit.command.notes] == []
+    assert [note for command in commands_of(parse_command(line).root) for note in command.notes] == []
     assert world.say(line) in {"nothing", "ask"}
 
 

@@ -1,4 +1,4 @@
-"""What a person is shown of a line, the contexts its commands stand in, and what is suggested instead."""
+"""What a person is shown of a line, in what order its commands are found, and what is suggested instead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leeward.security.command import (
     parse_command,
     suggestions_for,
 )
-from leeward.security.command.expand.visit import visits
+from leeward.security.command.expand.visit import commands_of
 from leeward.security.policy import Policy, ShellRules
 from loading import rows_beside
 
@@ -29,16 +29,13 @@ def shown(line: str) -> list[str]:
     return list(explain(parse_command(line), line))
 
 
-# Each command with everything around it, the outermost first.
-CONTEXTS = ROWS["contexts"]
+# Each command in the order of the text, wherever in the line it is.
+COMMANDS = ROWS["commands"]
 
 
-@pytest.mark.parametrize(("line", "contexts"), CONTEXTS, ids=[line for line, _ in CONTEXTS])
-def test_what_stands_around_each_command(line, contexts):
-    found = [
-        f"{one.command.name}: {', '.join(one.context)}".rstrip() for one in visits(parse_command(line).root)
-    ]
-    assert found == contexts
+@pytest.mark.parametrize(("line", "names"), COMMANDS, ids=[line for line, _ in COMMANDS])
+def test_every_command_is_found_in_the_order_of_the_text(line, names):
+    assert " ".join(one.name or "-" for one in commands_of(parse_command(line).root)) == names
 
 
 PARTS = [
@@ -57,9 +54,9 @@ def test_nothing_a_line_does_is_left_out_of_what_is_shown(parts):
         return
     lines = shown(line)
     text = "\n".join(lines)
-    for visit in visits(read.root):
-        assert visit.command.program in text
-        for redirection in visit.command.redirections:
+    for command in commands_of(read.root):
+        assert command.program in text
+        for redirection in command.redirections:
             assert f"writes: {redirection.target.text} (" in text
     assert ("connects to: https://a.example" in text) == any("curl" in part for part in parts)
     assert ("sudo changes who runs it" in text) == any("sudo" in part for part in parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leeward.security.command import CommandLine, parse_command
-from leeward.security.command.expand.visit import visits
+from leeward.security.command.expand.visit import commands_of
 
 
 def read(line: str) -> CommandLine:
@@ -15,7 +15,7 @@ def read(line: str) -> CommandLine:
 
 
 def rules(line: str) -> set[str]:
-    return {note.rule for visit in visits(read(line).root) for note in visit.command.notes}
+    return {note.rule for command in commands_of(read(line).root) for note in command.notes}
 
 
 # A line, what is run in it beside the first action, and which notes there are.

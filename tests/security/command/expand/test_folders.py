@@ -9,7 +9,7 @@ import pytest
 
 from leeward.security.command import CommandLine, parse_command
 from leeward.security.command.expand.paths import Candidate, placed, where
-from leeward.security.command.expand.visit import visits
+from leeward.security.command.expand.visit import commands_of
 from leeward.security.command.syntax.nodes import PartKind, literal
 from leeward.security.policy import Policy
 from loading import rows_beside
@@ -127,7 +127,7 @@ def really_started(lines: list[str], folder) -> list[set[tuple[str, str]]]:
 def is_understood(line: str) -> bool:
     """Whether a line was read, and all code in it: of what was not, nothing is promised."""
     read = parse_command(line)
-    return isinstance(read, CommandLine) and not any(visit.command.notes for visit in visits(read.root))
+    return isinstance(read, CommandLine) and not any(command.notes for command in commands_of(read.root))
 
 
 @pytest.mark.parametrize("seed", range(3))

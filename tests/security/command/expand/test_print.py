@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from leeward.security.command import CommandLine, parse_command
-from leeward.security.command.expand.visit import visits
+from leeward.security.command.expand.visit import commands_of
 from loading import rows_beside
 
 ROWS = rows_beside(__file__)
@@ -100,7 +100,7 @@ def foreseen(called: tuple[str, ...], line: CommandLine) -> bool:
     """Whether a call is one of the actions; behind an open word there may be anything, and a note promises
     nothing.
     """
-    if any(visit.command.notes for visit in visits(line.root)):
+    if any(command.notes for command in commands_of(line.root)):
         return True
     for argv in line.said:
         sure = next((at for at, word in enumerate(argv) if "⟨" in word), None)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leeward.security.command import CommandLine, parse_command
-from leeward.security.command.expand.visit import visits
+from leeward.security.command.expand.visit import commands_of
 from leeward.security.command.programs.tables import table
 from leeward.security.policy import ShellRules
 from loading import rows_beside
@@ -29,7 +29,7 @@ def read(line: str) -> CommandLine:
 
 
 def notes(line: str) -> set[str]:
-    return {note.rule for visit in visits(read(line).root) for note in visit.command.notes}
+    return {note.rule for command in commands_of(read(line).root) for note in command.notes}
 
 
 def spellings(described: str) -> list[str]:
