@@ -10,27 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from ...lazy import dataclass, regex
+from ...lazy import dataclass
 from ...paths import is_inside, writable
 from ..expand import Placed, added_by_wrapper, is_sink, is_transparent
 from ..programs import Parsed, lines_of, parse_options
 from ..syntax import (
     BUILTINS,
-    Assignment,
     Command,
     PartKind,
     Redirection,
     Word,
     is_harmless,
-    is_separator,
-    is_shells_own,
 )
 from .paths import Objection, Scene, content_problem, names_problem
 
 __all__ = ["program_of", "why_not_readonly"]
 
 _SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"})
-_PLAIN_VARIABLE = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXTS = frozenset(PartKind) - {PartKind.GLOB, PartKind.GIVEN, PartKind.INPUT, PartKind.OUTPUT}
 
 
@@ -74,20 +70,12 @@ def _command_problem(at: Placed, scene: Scene) -> Objection | None:
 
 def _around(command: Command, scene: Scene) -> Iterator[Objection]:
     for assignment in command.assignments:
-        if not _is_quiet_assignment(assignment, command):
+        if not is_harmless(assignment):
             yield Objection("assigns", "a variable is set that a program could obey", str(assignment))
     for redirection in command.redirections:
         problem = _redirection_problem(redirection, scene)
         if problem is not None:
             yield problem
-
-
-def _is_quiet_assignment(assignment: Assignment, command: Command) -> bool:
-    """Variables of the line itself may have any plain name; those handed to a program must be harmless."""
-    if is_harmless(assignment) or is_separator(assignment, command):
-        return True
-    is_plain = _PLAIN_VARIABLE.fullmatch(assignment.name) is not None
-    return is_plain and not command.words and not is_shells_own(assignment.name)
 
 
 def _redirection_problem(redirection: Redirection, scene: Scene) -> Objection | None:

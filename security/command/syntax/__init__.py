@@ -1,7 +1,7 @@
 """Parse the text of a command line into a tree of nodes."""
 
 from ...kinds import UNKNOWN, CommandFacts, CommandLine, Once
-from .builtins import BUILTINS, builtin_notes, is_harmless, is_separator, is_shells_own, poison_notes
+from .builtins import BUILTINS, builtin_notes, is_harmless, poison_notes
 from .compounds import RESERVED
 from .grammar import read_tree
 from .nodes import (
@@ -48,8 +48,6 @@ __all__ = [
     "builtin_notes",
     "crude_words",
     "is_harmless",
-    "is_separator",
-    "is_shells_own",
     "literal",
     "marked",
     "poison_notes",

@@ -17,8 +17,6 @@ __all__ = [
     "decides_what_runs",
     "declared",
     "is_harmless",
-    "is_separator",
-    "is_shells_own",
     "poison_notes",
 ]
 
@@ -45,12 +43,6 @@ _POISON = regex(
     r"|.*_COMMAND|.*_HELPER|.*_WRAPPER|.*_PRELOAD|OPENSSL_.*|SSL_CERT_.*|CURL_.*|WGETRC|RIPGREP_CONFIG_PATH"
     r"|TAR_OPTIONS|ZIPOPT|UNZIP|GZIP|BZIP2?|XZ_(?:OPT|DEFAULTS)|RSYNC_.*|SYSTEMD_.*|DOCKER_.*|KUBECONFIG"
     r"|(?:http|https|ftp|all|HTTP|HTTPS|FTP|ALL)_(?:proxy|PROXY)|PIP_.*|UV_.*|XDG_.*|TERM(?:INFO|CAP).*|BC_.*|AWKPATH|AWKLIBPATH"
-)
-# What a shell obeys or sets itself, and what every program is given.
-_SHELLS_OWN = regex(
-    r"BASH.*|COMP_.*|COMPREPLY|COPROC|DIRSTACK|EPOCH.*|E?UID|PPID|FUNC.*|GROUPS|HIST.*|HOST.*|IGNOREEOF|INPUTRC|INSIDE_.*"
-    r"|LANG|LC_.*|LINENO|LINES|COLUMNS|MACHTYPE|MAIL.*|MAPFILE|OPT(?:ARG|ERR|IND)|OSTYPE|PIPESTATUS|PROMPT_.*|RANDOM|SRANDOM"
-    r"|READLINE_.*|REPLY|SECONDS|SHLVL|TIMEFORMAT|TMOUT|FCEDIT|CHILD_MAX|EMACS|TZ|USER|LOGNAME|CI|NO_COLOR|DEBIAN_.*"
 )
 _HARMLESS = {
     "LC_ALL": r"[A-Za-z0-9_.@-]*",
@@ -111,11 +103,6 @@ def is_separator(assignment: Assignment, command: Command) -> bool:
 def decides_what_runs(name: str) -> bool:
     """Whether a variable says which programs run, what they load, or where they find it."""
     return _POISON.fullmatch(name) is not None
-
-
-def is_shells_own(name: str) -> bool:
-    """Whether a variable in capitals is more than one of the line's own."""
-    return decides_what_runs(name) or _SHELLS_OWN.fullmatch(name) is not None
 
 
 def builtin_notes(command: Command) -> tuple[Note, ...]:
