@@ -30,8 +30,6 @@ import trio
 from scale import scaled
 
 from leeward.security.command import (
-    CommandFacts,
-    CommandLine,
     effects_of,
     parse_command,
     reach_of,
@@ -40,7 +38,7 @@ from leeward.security.command import (
     surveyed,
     wanted,
 )
-from leeward.security.kinds import Once, Unreadable
+from leeward.security.kinds import CommandFacts, CommandLine, Once, Unreadable
 from leeward.security.policy import Policy, ShellRules
 from leeward.security.sandbox import Masks
 from leeward.security.url import Ledger

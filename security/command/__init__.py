@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ..kinds import UNKNOWN, CommandFacts, CommandLine, Once, Wanted
     from .expand import parse_command
     from .judge import (
         ANYWHERE,
@@ -27,18 +26,12 @@ if TYPE_CHECKING:
         urls_by_proxy,
         wanted,
     )
-    from .syntax import Node, success_is_of_all
+    from .syntax import success_is_of_all
 
 __all__ = [
     "ANYWHERE",
-    "UNKNOWN",
-    "CommandFacts",
-    "CommandLine",
-    "Node",
-    "Once",
     "Ruling",
     "Say",
-    "Wanted",
     "assess",
     "covers_words",
     "effects_of",
@@ -58,14 +51,8 @@ __all__ = [
 
 _HOMES = {
     "ANYWHERE": ".judge",
-    "CommandFacts": "..kinds",
-    "CommandLine": "..kinds",
-    "Node": ".syntax",
-    "Once": "..kinds",
     "Ruling": ".judge",
     "Say": ".judge",
-    "UNKNOWN": "..kinds",
-    "Wanted": "..kinds",
     "assess": ".judge",
     "covers_words": ".judge",
     "effects_of": ".judge",

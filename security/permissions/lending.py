@@ -14,7 +14,7 @@ import shlex
 
 from .. import command
 from ..call import Action, Atom
-from ..kinds import CommandLine, Effect, Kind, Runs
+from ..kinds import UNKNOWN, CommandLine, Effect, Kind, Runs
 from ..lazy import regex
 from ..paths import is_inside
 from ..policy import LEND, Autonomy, Policy, ScopedSecret
@@ -77,7 +77,7 @@ def lending_word(
     With `force` a question is put in any case. A yes is to the code that the line runs by name: one that a
     model writes anew could tell the secret bit by bit, by how it ends.
     """
-    names, is_told = lent_names(lent, action), command.UNKNOWN not in action.bound.code.values()
+    names, is_told = lent_names(lent, action), UNKNOWN not in action.bound.code.values()
     if not force and is_told and session.lent.issuperset(names):
         return Allow(runs=Runs.REAL)
     shows = all(secret.shows_output for secret, _ in lent)

@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leeward.security.command import CommandLine, Say, parse_command, ruling_of, surveyed, wanted
+from leeward.security.command import Say, parse_command, ruling_of, surveyed, wanted
 from leeward.security.command.programs.tables import lines_of
+from leeward.security.kinds import CommandLine
 from leeward.security.policy import Policy, ShellRules
 from leeward.tools.survey import looked_up
 

@@ -14,8 +14,7 @@ import trio
 
 from leeward.security.action import ActionBuilder
 from leeward.security.call import Asker, Checked, ToolCall, ToolSpec
-from leeward.security.command import CommandFacts
-from leeward.security.kinds import KIND_KEY, Effect
+from leeward.security.kinds import KIND_KEY, CommandFacts, Effect
 from leeward.security.outcome import Output
 from leeward.security.pipeline import Pipeline
 from leeward.security.policy import Policy

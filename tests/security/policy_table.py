@@ -15,8 +15,7 @@ from itertools import groupby, product
 import trio
 
 from leeward.security.call import Checked, Status, ToolCall, ToolSpec
-from leeward.security.command import CommandFacts, Wanted
-from leeward.security.kinds import KIND_KEY, Effect, Kind
+from leeward.security.kinds import KIND_KEY, CommandFacts, Effect, Kind, Wanted
 from leeward.security.outcome import Output
 from leeward.security.pipeline import GATES, Pipeline
 from leeward.security.policy import Autonomy, Policy

@@ -18,8 +18,7 @@ from leeward.security.action import (
     thaw,
 )
 from leeward.security.call import Checked, SchemaProblem, ToolCall
-from leeward.security.command import CommandLine
-from leeward.security.kinds import Effect, Kind, Unreadable
+from leeward.security.kinds import CommandLine, Effect, Kind, Unreadable
 from leeward.security.outcome import Category
 from leeward.security.paths import ResolvedPath
 from leeward.security.url import Url

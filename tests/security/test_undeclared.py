@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.action import ActionBuilder
-from leeward.security.command import CommandFacts
-from leeward.security.kinds import Effect, Kind
+from leeward.security.kinds import CommandFacts, Effect, Kind
 from leeward.security.paths import ResolvedPath
 from leeward.tools.survey import Work, looked_up
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command import Wanted
+from leeward.security.kinds import Wanted
 from leeward.security.policy import Policy
 from leeward.tools import survey as bounded
 from leeward.tools.files import Guard, HardLinks, guard, states

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from leeward.memory.changes import ALL_BELOW, LEFT_OUT
-from leeward.security.command import ANYWHERE, UNKNOWN
+from leeward.security.command import ANYWHERE
+from leeward.security.kinds import UNKNOWN
 from leeward.security.policy import Policy
 from leeward.tools import code_files as module
 from leeward.tools.code_files import code_files

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.security.command import Wanted
+from leeward.security.kinds import Wanted
 from leeward.security.policy import Policy
 from leeward.tools import survey as lookup
 from leeward.tools.process import SEARCH_PATH, find_programs

@@ -11,10 +11,10 @@ import re
 import tree_sitter
 import tree_sitter_bash
 
-from ...kinds import Unreadable
+from ...kinds import CommandLine, Unreadable
 from ...lazy import regex
 from ...text import find_invisible
-from ..syntax import CommandLine, Effort, Node, Sequence, Unread, read_tree
+from ..syntax import Effort, Node, Sequence, Unread, read_tree
 from .printing import print_line
 from .unwrap import Nest
 from .visit import actions_of, with_inner

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from ...kinds import CommandFacts
 from ...lazy import dataclass
 from ...paths import is_inside
 from ...policy import Policy
 from ..expand import Placed, unversioned, where, wrapper_of
 from ..programs import lines_of
-from ..syntax import CommandFacts, Word, literal
+from ..syntax import Word, literal
 from .assessment import Assessment
 
 __all__ = ["ANYWHERE", "code_of"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...kinds import Unreadable
+from ...kinds import CommandLine, Unreadable
 from ...text import visible
 from ..expand import commands_of, is_sink, quoted
-from ..syntax import Command, CommandLine, Compound, Node, PipeNode, Redirection, Sequence, Word, is_harmless
+from ..syntax import Command, Compound, Node, PipeNode, Redirection, Sequence, Word, is_harmless
 from .network import destinations
 
 __all__ = ["explain", "is_shown_in_full"]

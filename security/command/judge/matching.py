@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from ...kinds import CommandFacts
 from ...lazy import regex
 from ...paths import is_inside
 from ...policy import Policy
-from ..syntax import CommandFacts
 
 __all__ = ["covers_words", "matches_words"]
 

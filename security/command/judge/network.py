@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ...kinds import Unreadable
+from ...kinds import CommandLine, Unreadable
 from ...lazy import regex
 from ...url import Ledger, Url, judge_host, parse_url
 from ..expand import commands_of
 from ..programs import lines_of
-from ..syntax import Command, CommandLine, Node, PartKind, Redirection
+from ..syntax import Command, Node, PartKind, Redirection
 from .verdict import Ruling, Say
 
 __all__ = [

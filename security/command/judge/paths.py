@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import posixpath
 
+from ...kinds import CommandFacts
 from ...lazy import dataclass
 from ...paths import is_inside, secret_reason
 from ...policy import Policy
 from ..expand import Folders, Ground, where
-from ..syntax import CommandFacts, Word
+from ..syntax import Word
 
 __all__ = ["STREAMS", "Objection", "Scene", "content_problem", "names_problem"]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...kinds import Effect, Runs, Unreadable
+from ...kinds import CommandFacts, CommandLine, Effect, Runs, Unreadable
 from ...lazy import dataclass
 from ...paths import is_inside
 from ...policy import HISTORY, Policy, ShellRules, blocked_by, confirmed_by, entry_words
 from ..expand import Placed
-from ..syntax import CommandFacts, CommandLine, crude_words
+from ..syntax import crude_words
 from .assessment import Assessment, assess, folders_of
 from .destructive import destruction
 from .matching import covers_words

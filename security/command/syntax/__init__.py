@@ -1,6 +1,5 @@
 """Parse the text of a command line into a tree of nodes."""
 
-from ...kinds import UNKNOWN, CommandFacts, CommandLine, Once
 from .builtins import BUILTINS, builtin_notes, is_harmless, poison_notes
 from .compounds import RESERVED
 from .grammar import read_tree
@@ -27,16 +26,12 @@ from .words import Effort, crude_words
 __all__ = [
     "BUILTINS",
     "RESERVED",
-    "UNKNOWN",
     "Assignment",
     "Command",
-    "CommandFacts",
-    "CommandLine",
     "Compound",
     "Effort",
     "Node",
     "Note",
-    "Once",
     "Part",
     "PartKind",
     "Piece",

@@ -14,8 +14,7 @@ from leeward.runtime.audit.why import remedies
 from leeward.runtime.grounding import given_by
 from leeward.security.action import ActionBuilder
 from leeward.security.call import Again, Checked, SchemaProblem, Status, ToolCall, ToolSpec
-from leeward.security.command import CommandFacts
-from leeward.security.kinds import KIND_KEY, Effect, HookAnswer, Runs
+from leeward.security.kinds import KIND_KEY, CommandFacts, Effect, HookAnswer, Runs
 from leeward.security.outcome import Category
 from leeward.security.permissions import resolve_asks
 from leeward.security.pipeline import judge

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from leeward.security.command import CommandLine, parse_command
+from leeward.security.command import parse_command
 from leeward.security.command.judge.suggest import alternatives
-from leeward.security.kinds import Effect, Kind
+from leeward.security.kinds import CommandLine, Effect, Kind
 from leeward.security.pipeline import judge
 from leeward.security.policy import Autonomy, Rule, RuleAction, ShellRules
 from leeward.security.session import LevelSet

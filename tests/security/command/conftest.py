@@ -15,16 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from leeward.security.command import (
-    CommandFacts,
-    Ruling,
-    parse_command,
-    reach_of,
-    ruling_of,
-    surveyed,
-    wanted,
-)
-from leeward.security.kinds import Unreadable
+from leeward.security.command import Ruling, parse_command, reach_of, ruling_of, surveyed, wanted
+from leeward.security.kinds import CommandFacts, Unreadable
 from leeward.security.policy import Policy, ShellRules
 from leeward.security.url import Ledger
 from loading import toml_of

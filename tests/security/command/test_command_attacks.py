@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 import tree_sitter
 
-from leeward.security.command import CommandLine, parse_command
+from leeward.security.command import parse_command
 from leeward.security.command.expand import parse as read
 from leeward.security.command.expand.visit import commands_of
 from leeward.security.command.syntax.grammar import read_tree
 from leeward.security.command.syntax.nodes import Unread
 from leeward.security.command.syntax.words import Effort
+from leeward.security.kinds import CommandLine
 from leeward.security.policy import ShellRules
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.command import Say, Wanted, effects_of, parse_command, ruling_of, wanted
-from leeward.security.kinds import Effect
+from leeward.security.command import Say, effects_of, parse_command, ruling_of, wanted
+from leeward.security.kinds import Effect, Wanted
 from leeward.security.policy import Policy
 
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command import CommandLine, Say, hosts_of, parse_command, reach_of
+from leeward.security.command import Say, hosts_of, parse_command, reach_of
 from leeward.security.command.expand.wrappers import plain_forms
 from leeward.security.command.judge.network import connects, destinations
 from leeward.security.command.syntax.nodes import Redirection, literal
+from leeward.security.kinds import CommandLine
 from leeward.security.policy import ShellRules, blocked_by, command_entry_problem, confirmed_by
 from leeward.security.url import Ledger, Provenance, parse_url
 from loading import rows_beside

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command import CommandFacts, CommandLine, parse_command, ruling_of, wanted
+from leeward.security.command import parse_command, ruling_of, wanted
 from leeward.security.command.programs.tables import lines_of
+from leeward.security.kinds import CommandFacts, CommandLine
 from loading import rows_beside
 
 ROWS = rows_beside(__file__)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command import CommandLine, Say, effects_of, parse_command, ruling_of
+from leeward.security.command import Say, effects_of, parse_command, ruling_of
 from leeward.security.command.expand.parse import MAX_BYTES, MAX_OPERATORS
 from leeward.security.command.expand.visit import commands_of, nodes
 from leeward.security.command.syntax.words import crude_words
-from leeward.security.kinds import Effect, Unreadable
+from leeward.security.kinds import CommandLine, Effect, Unreadable
 from leeward.security.policy import ShellRules
 from loading import rows_beside
 

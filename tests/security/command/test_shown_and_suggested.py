@@ -6,15 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.security.command import (
-    CommandLine,
-    Say,
-    explain,
-    is_shown_in_full,
-    parse_command,
-    suggestions_for,
-)
+from leeward.security.command import Say, explain, is_shown_in_full, parse_command, suggestions_for
 from leeward.security.command.expand.visit import commands_of
+from leeward.security.kinds import CommandLine
 from leeward.security.policy import Policy, ShellRules
 from loading import rows_beside
 

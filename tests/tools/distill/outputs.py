@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leeward.security.command import CommandLine, parse_command
+from leeward.security.command import parse_command
 from leeward.security.filters import Distilled
+from leeward.security.kinds import CommandLine
 from leeward.tools.distill import Engine
 
 HERE = Path(__file__).parent

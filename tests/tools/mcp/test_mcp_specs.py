@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from leeward.security.action import ActionBuilder
 from leeward.security.call import ToolCall
-from leeward.security.command import CommandFacts
-from leeward.security.kinds import EFFECT_KEY, KIND_KEY, Effect, Kind
+from leeward.security.kinds import EFFECT_KEY, KIND_KEY, CommandFacts, Effect, Kind
 from leeward.security.pipeline import judge
 from leeward.security.policy import Autonomy, Policy, Rule, RuleAction
 from leeward.security.session import LevelSet, Session, apply_events

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command import CommandLine, parse_command
+from leeward.security.command import parse_command
 from leeward.security.command.expand import parse as read
 from leeward.security.command.expand.parse import MAX_BYTES, MAX_OPERATORS
-from leeward.security.kinds import Unreadable
+from leeward.security.kinds import CommandLine, Unreadable
 from loading import rows_beside
 
 ROWS = rows_beside(__file__)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.command import CommandLine, parse_command
+from leeward.security.command import parse_command
 from leeward.security.command.expand.visit import commands_of
+from leeward.security.kinds import CommandLine
 
 
 def read(line: str) -> CommandLine:

@@ -7,10 +7,11 @@ import subprocess
 
 import pytest
 
-from leeward.security.command import CommandLine, parse_command
+from leeward.security.command import parse_command
 from leeward.security.command.expand.paths import Candidate, placed, where
 from leeward.security.command.expand.visit import commands_of
 from leeward.security.command.syntax.nodes import PartKind, literal
+from leeward.security.kinds import CommandLine
 from leeward.security.policy import Policy
 from loading import rows_beside
 

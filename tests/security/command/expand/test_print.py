@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command import CommandLine, parse_command
+from leeward.security.command import parse_command
 from leeward.security.command.expand.visit import commands_of
+from leeward.security.kinds import CommandLine
 from loading import rows_beside
 
 ROWS = rows_beside(__file__)

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command import CommandLine, parse_command
+from leeward.security.command import parse_command
 from leeward.security.command.expand.visit import commands_of
 from leeward.security.command.programs.tables import table
+from leeward.security.kinds import CommandLine
 from leeward.security.policy import ShellRules
 from loading import rows_beside
 

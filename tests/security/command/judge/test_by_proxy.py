@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.command import CommandLine, parse_command, urls_by_proxy
+from leeward.security.command import parse_command, urls_by_proxy
+from leeward.security.kinds import CommandLine
 from leeward.security.url import reach_of_url
 
 NAMED = {

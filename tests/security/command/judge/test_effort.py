@@ -9,10 +9,10 @@ import time
 import pytest
 import tree_sitter
 
-from leeward.security.command import CommandLine, parse_command
+from leeward.security.command import parse_command
 from leeward.security.command.expand import parse as read
 from leeward.security.command.expand.parse import MAX_BYTES, MAX_OPERATORS
-from leeward.security.kinds import Unreadable
+from leeward.security.kinds import CommandLine, Unreadable
 
 TOO_MUCH = Unreadable(read._TOO_MUCH)
 

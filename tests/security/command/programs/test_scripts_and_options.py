@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command import CommandLine, parse_command
+from leeward.security.command import parse_command
 from leeward.security.command.programs.find import find_starts, search_runs
 from leeward.security.command.programs.options import parse_options
 from leeward.security.command.syntax.nodes import literal
+from leeward.security.kinds import CommandLine
 from loading import rows_beside
 
 ROWS = rows_beside(__file__)

@@ -8,16 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command import (
-    CommandFacts,
-    effects_of,
-    parse_command,
-    ruling_of,
-    suggestions_for,
-    surveyed,
-    wanted,
-)
-from leeward.security.kinds import Once, Unreadable
+from leeward.security.command import effects_of, parse_command, ruling_of, suggestions_for, surveyed, wanted
+from leeward.security.kinds import CommandFacts, Once, Unreadable
 from leeward.security.policy import Policy, ShellRules
 
 

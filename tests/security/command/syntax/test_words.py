@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command import CommandLine, parse_command
+from leeward.security.command import parse_command
 from leeward.security.command.syntax.nodes import PartKind
-from leeward.security.kinds import Unreadable
+from leeward.security.kinds import CommandLine, Unreadable
 from loading import rows_beside
 
 ROWS = rows_beside(__file__)
