@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from functools import lru_cache
 
 from ...kinds import CommandLine, Unreadable
-from ...lazy import regex
+from ...lazy import dataclass, regex
 from ...url import Ledger, Url, judge_host, parse_url
 from ..expand import commands_of
-from ..programs import lines_of
-from ..syntax import Command, Node, PartKind, Redirection
+from ..programs import lines_of, table
+from ..syntax import Command, Node, Redirection
 from .verdict import Ruling, Say
 
 __all__ = [
     "connects",
     "destinations",
     "destinations_of",
-    "hides_destination",
     "hosts_of",
     "reach_of",
     "urls_by_proxy",
@@ -40,81 +39,41 @@ _HOST = regex(
 )
 _DEVICE = regex(r"/dev/(?:tcp|udp)/(?P<host>[^/]+)/(?P<port>\S+)")
 _MARKS = str.maketrans("", "", "⟨⟩")
-_OPEN = frozenset({PartKind.VARIABLE, PartKind.EXPANSION, PartKind.SUBSTITUTION, PartKind.GIVEN})
 _ANY_HOST = regex(r"(?:[\w.-]+@)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
-# Programs whose operands are hosts or bare addresses, and programs that copy to `host:path`.
-_HOST_PROGRAMS = frozenset(
-    "ping ping6 fping traceroute traceroute6 tracepath mtr dig host nslookup drill kdig whois nc ncat "
-    "netcat socat telnet "
-    "ssh mosh ftp lftp sftp curl curlie wget wget2 aria2c http https xh httpie nmap masscan openssl rsh "
-    "rlogin finger "
-    "mysql psql redis-cli mongo mongosh ldapsearch smbclient snmpwalk ssh-keyscan ssh-copy-id arping "
-    "hping3 iperf iperf3 "
-    "resolvectl getent websocat grpcurl rclone".split()
-)
-_SILENT_NAMES = frozenset(
-    (
-        "ssh mosh ping dig host nslookup whois nc ncat netcat telnet ftp sftp ssh-copy-id ssh-keyscan "
-        "mtr traceroute"
-    ).split()
-)
-_REMOTE_COPIERS = frozenset("scp rsync sftp git rclone".split())
+
+@dataclass(frozen=True, slots=True)
+class _Connecting:
+    """What a group of `network.toml` says of its programs, with the defaults."""
+
+    operands: str = ""
+    copies: bool = False
+    proxy: str = ""
+    known: bool = False
+    connects: bool = True
+    here: str = ""
+    offline: bool = False
+
+
+_UNLISTED = _Connecting(connects=False)
+
+
+@lru_cache(maxsize=1)
+def _programs() -> dict[str, _Connecting]:
+    found: dict[str, _Connecting] = {}
+    for group in table("network.toml")["group"]:
+        known = {key: value for key, value in group.items() if key != "programs"}
+        found |= dict.fromkeys(group["programs"].split(), _Connecting(**known))
+    return found
+
+
+def _known_of(program: str) -> _Connecting:
+    return _programs().get(program, _UNLISTED)
+
+
 _GIT_REMOTE = frozenset("clone fetch pull push ls-remote remote submodule archive".split())
-_CONNECTING = frozenset(
-    "apt apt-get aptitude dnf yum zypper apk pacman brew port snap flatpak pip pip3 pipx uv poetry pdm "
-    "conda mamba npm npx "
-    "yarn pnpm bun deno cargo rustup go gem bundle composer mvn gradle nuget dotnet docker podman "
-    "kubectl helm terraform "
-    "aws gcloud gsutil az gh glab hub heroku vercel netlify fly flyctl doctl ansible ansible-playbook "
-    "vagrant mail mailx "
-    "sendmail msmtp mutt swaks xdg-open open lynx links w3m elinks chromium google-chrome firefox "
-    "youtube-dl yt-dlp "
-    "ngrok cloudflared tailscale wg openvpn".split()
-)
-_REACHING = _CONNECTING | _HOST_PROGRAMS
-# These open no URL, even if one is among their words. Neither do programs that only read.
-_OFFLINE = frozenset(
-    (
-        "ag apropos arch awk b2sum base32 base64 bc break cal cksum column command continue diff dpkg "
-        "dpkg-query egrep exa exit expand expr eza factor fd fdfind fgrep findmnt fmt fold free gawk "
-        "getconf getfacl groups gzip hash hexdump hostname hostnamectl ifconfig iostat ip jobs join jq "
-        "locale locate logname lsattr lsblk lscpu lsmod lsof lspci lsusb mawk namei netstat nm numfmt od "
-        "paste pathchk pgrep pidof pr printf ps pstree read readelf rev rg sed set sha1sum sha224sum "
-        "sha384sum sha512sum shasum shift shuf size ss strings sum tac tar times tput tree tty type "
-        "ulimit umask unexpand unzip uptime users vmstat w wait whatis whereis who xxd zcat zipinfo "
-    ).split()
-)
-# What managers of packages do with what is there already. Where something is missing they want to fetch it,
-# and fail for want of a network, as any program may.
-_WITH_WHAT_IS_THERE = {
-    program: frozenset(verbs.split())
-    for programs, verbs in {
-        "npm": "test t tst run run-script start stop restart ls list ll la pkg config bin prefix explain",
-        "yarn pnpm": "test run start ls list why bin config",
-        "bun": "test run",
-        "cargo": "build b check c test t run r bench doc clippy fmt clean tree metadata new init",
-        "rustup": "show which",
-        "go": "build test vet run fmt list env version doc clean tool fix",
-        "pip pip3": "list show check freeze config cache debug inspect hash",
-        "poetry": "run show check env version config",
-        "bundle": "exec list show check config",
-        "gem": "list environment which",
-        "composer": "show run-script run validate dump-autoload",
-    }.items()
-    for program in programs.split()
-}
 _SAYS_ITSELF = frozenset("--version -V -v --help -h help version --offline".split())
 _QUIET = frozenset("-q -s -v --quiet --silent --verbose --locked --frozen --color=never".split())
-# Programs that go by a proxy where one is named, and those of them that speak http to a bare host.
-_BY_PROXY = frozenset(
-    (
-        "curl curlie wget wget2 aria2c http https xh httpie git pip pip3 pipx uv poetry pdm npm npx yarn "
-        "pnpm bun deno cargo rustup go gem bundle composer"
-    ).split()
-)
-_BY_THEMSELVES = (_REACHING | _REMOTE_COPIERS) - _BY_PROXY
-_HTTP_BY_DEFAULT = frozenset("curl curlie wget wget2 aria2c http xh httpie".split())
 _OF_GIT = regex(r"(?:ssh|git|git\+ssh)://\S+", re.IGNORECASE)
 # The word behind one of these is no host.
 _VALUES = frozenset("-o --output -d --data -H --header -A -u --user -X -w -p -i -m -c -n".split())
@@ -134,34 +93,27 @@ def destinations_of(root: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found for command in commands_of(root) for found in _of(command)))
 
 
-def hides_destination(command: Command) -> bool:
-    """Whether words that are only known when it runs may say where a program connects."""
-    named = bool(destinations_of(command))
-    if named and command.program in {"ssh", "mosh"}:
-        return False
-    if not named:
-        return any(not word.text.startswith("-") for word in command.words[1:])
-    return any(
-        word.parts and word.parts[0].kind in _OPEN and before.text not in _VALUES
-        for before, word in pairwise(command.words)
-    )
+def _hides_destination(command: Command) -> bool:
+    """Whether a program that only connects to what it names is given words, and none of them is a place."""
+    has_operands = any(not word.text.startswith("-") for word in command.words[1:])
+    return _known_of(command.program).known and has_operands and not destinations_of(command)
 
 
 def connects(line: CommandLine) -> tuple[str, ...]:
     """Return the programs in a line that reach out by themselves, for any words."""
     commands = commands_of(line.root)
-    reaching = (one.program for one in commands if one.program in _REACHING and not _stays_here(one))
+    reaching = (one.program for one in commands if _known_of(one.program).connects and not _stays_here(one))
     return tuple(dict.fromkeys(reaching))
 
 
 def _stays_here(command: Command) -> bool:
     """Whether the words of a package manager ask for nothing from elsewhere."""
-    verbs = _WITH_WHAT_IS_THERE.get(command.program)
-    if verbs is None or not all(word.is_literal for word in command.words[:3]):
+    verbs = _known_of(command.program).here.split()
+    if not verbs or not all(word.is_literal for word in command.words[:3]):
         return False
     texts = [word.text for word in command.words[1:]]
     first = next((text for text in texts if text not in _QUIET), "")
-    return first in verbs | _SAYS_ITSELF
+    return first in verbs or first in _SAYS_ITSELF
 
 
 def _of(command: Command) -> Iterator[str]:
@@ -174,13 +126,13 @@ def _of(command: Command) -> Iterator[str]:
     with_urls = {text: found for text in texts if "://" in text and (found := _URL.findall(text))}
     for text in texts:
         yield from with_urls.get(text, ())
-    program = command.program
+    program, known = command.program, _known_of(command.program)
     for index, word in enumerate(texts):
         text = word.partition("=")[2] if word.startswith("--") and "=" in word else word
         if text.startswith("-") or word in with_urls:
             continue
-        if (program in _REMOTE_COPIERS and _is_remote(program, text, texts[0])) or (
-            program in _HOST_PROGRAMS and _is_host(program, text, index, texts)
+        if (known.copies and _is_remote(program, text, texts[0])) or (
+            known.operands and _is_host(program, text, index, texts)
         ):
             yield text
 
@@ -190,7 +142,8 @@ def _may_connect(command: Command) -> bool:
     program = command.program
     if program == "git":
         return any(word.text in _GIT_REMOTE for word in command.words[1:])
-    return program in _REACHING or not (program in _OFFLINE or program in lines_of("programs.toml"))
+    known = _known_of(program)
+    return known.connects or not (known.offline or program in lines_of("programs.toml"))
 
 
 def _redirected_to(command: Command) -> Iterator[str]:
@@ -219,31 +172,23 @@ def _is_host(program: str, text: str, index: int, texts: list[str]) -> bool:
     if _HOST.fullmatch(text) and ("/" in text or not _DOTTED_FILE.fullmatch(text)):
         return True
     first = next((word for word in texts if not word.startswith(("-", "+", "@"))), "")
-    return program in _SILENT_NAMES and text == first and _ANY_HOST.fullmatch(text) is not None
+    takes_names = _known_of(program).operands == "names"
+    return takes_names and text == first and _ANY_HOST.fullmatch(text) is not None
 
 
 _LOCAL = frozenset({"loopback"})
-_HOST_ONLY = frozenset(
-    (
-        "curl wget nc ncat netcat telnet ssh scp sftp ftp socat http https xh aria2c ping dig host "
-        "nslookup whois"
-    ).split()
-)
 
 
 def reach_of(line: CommandLine, ledger: Ledger, allow_networks: Sequence[str]) -> Ruling:
     """Return the strictest word about where a line connects to."""
     rulings = [_judged(text, ledger, allow_networks) for text in destinations(line)]
-    reaching = connects(line)
-    commands = commands_of(line.root) if _HOST_ONLY & set(reaching) else ()
-    hiding = (one.program for one in commands if one.program in _HOST_ONLY and hides_destination(one))
-    rulings += [
-        Ruling(Say.FORCE, "destination", "where it connects to is only known when it runs", name)
-        for name in dict.fromkeys(hiding)
-    ]
+    hiding = dict.fromkeys(one.program for one in commands_of(line.root) if _hides_destination(one))
+    why = "where it connects to is only known when it runs"
+    rulings += [Ruling(Say.FORCE, "destination", why, name) for name in hiding]
     if not rulings:
+        reaching = ", ".join(connects(line))
         return (
-            Ruling(Say.ASK, "connects", "it connects to a network", ", ".join(reaching))
+            Ruling(Say.ASK, "connects", "it connects to a network", reaching)
             if reaching
             else Ruling(Say.NOTHING)
         )
@@ -297,14 +242,14 @@ def urls_by_proxy(line: CommandLine, allow_networks: Sequence[str]) -> tuple[Url
     """
     found: list[Url] = []
     for command in commands_of(line.root):
-        program = command.program
-        if program in _BY_THEMSELVES or any(map(_DEVICE.fullmatch, _redirected_to(command))):
+        program, known = command.program, _known_of(command.program)
+        reaches = known.connects or known.copies
+        if (reaches and not known.proxy) or any(map(_DEVICE.fullmatch, _redirected_to(command))):
             return None
         for text in _of(command):
             if program == "git" and ("://" not in text or _OF_GIT.fullmatch(text)):
                 continue
-            bare = f"http://{text}" if program in _HTTP_BY_DEFAULT else f"https://{text}"
-            url = parse_url(text if "://" in text else bare)
+            url = parse_url(text if "://" in text else f"{known.proxy or 'https'}://{text}")
             if isinstance(url, Unreadable) or judge_host(url.host, allow_networks) is not None:
                 return None
             found.append(url)

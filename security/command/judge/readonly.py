@@ -24,7 +24,7 @@ from ..syntax import (
 )
 from .paths import Objection, Scene, content_problem, names_problem
 
-__all__ = ["program_of", "why_not_readonly"]
+__all__ = ["is_listed", "why_not_readonly"]
 
 _SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"})
 _TEXTS = frozenset(PartKind) - {PartKind.GLOB, PartKind.GIVEN, PartKind.INPUT, PartKind.OUTPUT}
@@ -48,9 +48,9 @@ def _programs() -> dict[str, ReadOnlyProgram]:
     return {name: ReadOnlyProgram(**line) for name, line in lines_of("programs.toml").items()}
 
 
-def program_of(name: str) -> ReadOnlyProgram | None:
-    """Return what the table says of a program, or None."""
-    return _programs().get(name)
+def is_listed(program: str) -> bool:
+    """Whether a program is in the table."""
+    return program in _programs()
 
 
 def why_not_readonly(at: Placed, scene: Scene) -> Objection | None:
@@ -97,7 +97,7 @@ def _words_problem(command: Command, scene: Scene) -> Objection | None:
         if added is not None:
             return Objection("wrapper", "an option of a wrapper does more than run a program", added.text)
         return None
-    found = program_of(command.program)
+    found = _programs().get(command.program)
     if found is None:
         return Objection("unlisted", "a program is not known to only read", command.name)
     return _use_problem(command.words[1:], found, scene)

@@ -15,6 +15,7 @@ from ...paths import protected_reason, runs_later_reason, secret_reason
 from ..expand import Placed, is_sink, where
 from ..syntax import Command, PartKind, Word, literal
 from .paths import STREAMS, Objection, Scene
+from .readonly import is_listed
 
 __all__ = ["touched"]
 
@@ -40,7 +41,8 @@ def touched(at: Placed, problem: Objection, scene: Scene) -> Iterator[Objection]
         if redirection.writes and not is_sink(redirection):
             yield from _problems(redirection.target, scene, changes=True)
     # Programs that only read and print are held to where they may read elsewhere.
-    if command.program in _TEXT_PROGRAMS or problem.rule in {"protected", "outside", "search"}:
+    only_reads = is_listed(command.program) and problem.rule in {"protected", "outside", "search"}
+    if command.program in _TEXT_PROGRAMS or only_reads:
         return
     changes, inner = command.program in _CHANGING, _runs(command)
     words = (

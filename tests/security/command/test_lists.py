@@ -202,10 +202,7 @@ REACHES = [
     ("curl https://known.example/a http://169.254.169.254/", Say.DENY, "metadata"),
     ("echo x > /dev/tcp/169.254.169.254/80", Say.DENY, "metadata"),
     ("curl $x", Say.FORCE, "destination"), ("ssh $x", Say.FORCE, "destination"),
-    ("curl $x https://known.example/a", Say.FORCE, "destination"),
-    ("curl -s https://known.example/a $(ls)", Say.FORCE, "destination"),
     ("curl https://known.example/a; curl $x", Say.FORCE, "destination"),
-    ("xargs curl https://known.example/a", Say.FORCE, "destination"),
     ("curl -o $x https://known.example/a", Say.ASK, "connects"),
     ('curl -H "A: $x" https://known.example/a', Say.ASK, "connects"),
     ("curl https://known.example/a -d $x", Say.ASK, "connects"),
@@ -220,3 +217,17 @@ def test_whether_a_line_may_reach_out(line, say, rule):
     assert (found.say, found.rule) == (say, rule)
     for more in (f"{line}; curl https://known.example/a", f"wget https://known.example/a && {line}"):
         assert reach_of(parse_command(more), ledger, ()).say >= found.say
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "curl $x https://known.example/a", "curl -s https://known.example/a $(ls)",
+        "xargs curl https://known.example/a", "curl $x < /etc/hosts", "ssh known.example $x",
+    ],
+)  # fmt: skip
+def test_a_place_beside_a_known_one_may_be_allowed_by_nobody_but_a_person(world, line):
+    """It is a question before it runs, since it connects, and one by force, since a word of it is open."""
+    world.ledger = Ledger().with_urls([parse_url("https://known.example/a")], Provenance.PERSON)
+    assert reach_of(parse_command(line), world.ledger, ()).say >= Say.ASK
+    assert world.ruling(line).say == Say.FORCE
