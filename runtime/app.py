@@ -117,8 +117,10 @@ class RuntimeSession:
             details: dict[str, Json] = {"autonomy": str(parts.policy.autonomy), "model": self.provider.name}
             details["sandbox"] = parts.policy.sandbox.level
             try:
-                await self.audit.start_session(session.id, workspace, parts.loaded.digest, details)
-                await self.transcript.start(session.id, workspace)
+                # Nobody knows whether a write that was cancelled got in: a session begins, and then it ends.
+                with trio.CancelScope(shield=True):
+                    await self.audit.start_session(session.id, workspace, parts.loaded.digest, details)
+                    await self.transcript.start(session.id, workspace)
             except BaseException:
                 taken.release()
                 raise
@@ -349,9 +351,9 @@ _Session = TypeVar("_Session", bound=RuntimeSession)
 
 @asynccontextmanager
 async def _begun(session: _Session) -> AsyncGenerator[_Session, None]:
-    """Begin a session, and end it."""
-    await session.new_session()
+    """Begin a session, and end it, though it be cancelled while it begins."""
     try:
+        await session.new_session()
         yield session
     finally:
         await session._parts.hooks.end()

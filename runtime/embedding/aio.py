@@ -8,9 +8,16 @@ no task is left behind, and each call that had begun has an outcome on record.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    nullcontext,
+    suppress,
+)
 from functools import partial
 from typing import Any, Protocol, TypeVar, Unpack
 
@@ -216,13 +223,24 @@ async def _settled(future: Future[Any] | asyncio.Future[Any]) -> None:
     """Wait until a future is done, however often the caller is cancelled meanwhile; that is raised then."""
     wrapped, cancelled = asyncio.wrap_future(future), None
     wrapped.add_done_callback(_look)
-    while not wrapped.done():
-        try:
-            await asyncio.wait([wrapped])
-        except asyncio.CancelledError as error:
-            cancelled = error
+    with _shielded_from_anyio():
+        while not wrapped.done():
+            try:
+                await asyncio.wait([wrapped])
+            except asyncio.CancelledError as error:
+                cancelled = error
     if cancelled is not None:
         raise cancelled
+
+
+def _shielded_from_anyio() -> AbstractContextManager[object]:
+    """Return a shield in programs that use anyio, such as FastAPI.
+
+    A scope of anyio cancels its tasks again with each pass of the loop, and leaves out only what is in a
+    shield of anyio's own: without one the loop spins, and holds up the thread it waits for.
+    """
+    anyio = sys.modules.get("anyio")
+    return nullcontext() if anyio is None else anyio.CancelScope(shield=True)
 
 
 def _look(done: asyncio.Future[Any]) -> None:

@@ -8,6 +8,7 @@ import signal
 import threading
 from pathlib import Path
 
+import anyio
 import pytest
 import trio
 
@@ -120,6 +121,37 @@ def test_a_time_out_returns_once_the_call_is_over_and_the_loop_went_on(opened):
         return ticks
 
     assert asyncio.run(program()) > 5
+
+
+def test_a_scope_of_anyio_waits_for_the_end_without_spinning(opened, monkeypatch):
+    waits = 0
+
+    @tool(effects=Effect.READ)
+    async def lingers() -> str:
+        """Need a moment to end."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(0.3)
+        return ""
+
+    async def counted(*waited, wait=asyncio.wait):
+        nonlocal waits
+        waits += 1
+        return await wait(*waited)
+
+    async def program():
+        async with leeward.aio.Runtime.open(**opened([("lingers", {})], executors=[lingers])) as rt:
+            monkeypatch.setattr(asyncio, "wait", counted)
+            with anyio.move_on_after(0.3) as scope:
+                await rt.turn("linger")
+            assert scope.cancelled_caught
+            monkeypatch.undo()
+            assert await asyncio.to_thread(statuses, rt) == [Status.CANCELLED]
+
+    asyncio.run(program())
+    assert waits < 10, "anyio cancels at each pass of the loop, thousands of times"
 
 
 def test_a_command_dies_with_the_task_that_waits_for_it(opened, tmp_path):

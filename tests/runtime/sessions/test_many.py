@@ -249,3 +249,28 @@ async def test_an_executor_is_lent_its_secrets_by_the_runtime_or_by_the_session_
         async with runtime.session(), runtime.session(executors=[own]) as at:
             assert (len(shared.clients), len(own.clients)) == (1, 1)
             assert "not-a-real-secret-1" in at._parts.secrets
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", ["audit.start_session", "transcript.start", "audit.append"])
+async def test_a_session_that_is_cancelled_while_it_begins_ends(tmp_path, monkeypatch, step, when):
+    async with session(tmp_path, CONFIG, says=[]) as runtime:
+        owner, _, name = step.partition(".")
+        owner, scope = getattr(runtime, owner), trio.CancelScope()
+
+        async def cancelled(*arguments, real=getattr(owner, name)):
+            if when == "before":
+                scope.cancel()
+            await real(*arguments)
+            scope.cancel()
+
+        monkeypatch.setattr(owner, name, cancelled)
+        with scope:
+            async with runtime.session():
+                await trio.sleep_forever()
+        monkeypatch.undo()
+        assert scope.cancelled_caught
+        found = await runtime.audit.list_records(limit=1000, kinds=("session", "ended"))
+        # The first session of the runtime is at work still.
+        begun = [record.session for record in found if record.session != runtime.session_id]
+        assert len(begun) == 2 and len({*begun}) == 1
