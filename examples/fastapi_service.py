@@ -29,10 +29,10 @@ class Prompt(BaseModel):
 
 
 class TurnResponse(StreamingResponse):
-    """A stream that ends its generator itself.
+    """A stream that is over when its turn is.
 
-    A client may leave while a line is being sent, and not while one is awaited: then nothing is raised in the
-    generator, and without `aclosing` its turn would run until the collector comes by.
+    Where a client leaves while a line is being sent, nothing is raised in the generator: without `aclosing`
+    its turn would outlive the response.
     """
 
     media_type = "application/x-ndjson"

@@ -10,12 +10,14 @@ import socket
 import sqlite3
 import threading
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 import uvicorn
 
+import leeward.aio
 from leeward import Effect, tool
 from leeward.runtime.embedding import portal
 from leeward.runtime.providers.interface import CallRequested, Stopped, StopReason, TextDelta
@@ -44,8 +46,8 @@ class Model:
             yield CallRequested(HELD.called("shell", {"command": line}))
         elif kind == "hang":
             yield CallRequested(HELD.called("hang", {}))
-        for piece in range(100_000 if kind == "talk" else 1):
-            yield TextDelta(f"{kind} {piece} {'x' * 1000}\n")
+        for piece in range(10_000 if kind == "talk" else 1):
+            yield TextDelta(f"{kind} {piece} {'x' * 20_000}\n")
             await trio.sleep(0.002)
         yield Stopped(StopReason.STOP)
 
@@ -57,6 +59,21 @@ async def hang() -> str:
     return ""
 
 
+async def watched(app, folder, left, scope, receive, send):
+    """Add the session of a response to `left` where the response is over before it."""
+    sessions = []
+
+    async def sent(message):
+        if body := message.get("body"):
+            first = json.loads(body)
+            sessions.extend([first["session"]] if "session" in first else [])
+        await send(message)
+
+    await app(scope, receive, sent)
+    ended = {session for session, _, kind, _ in records(folder) if kind == "ended"} if sessions else set()
+    left.extend({*sessions} - ended)
+
+
 @asynccontextmanager
 async def served(folder, **options):
     """The example at work; leaving the block shuts it down as a signal would."""
@@ -64,7 +81,13 @@ async def served(folder, **options):
     places = HELD.places(folder)
     app = example.make_app(places=places, provider=Model(), executors=[hang], config=CONFIG)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(app, lifespan="on", log_level="error", **options)
+        config = uvicorn.Config(
+            partial(watched, app, folder, left := []),
+            interface="asgi3",
+            lifespan="on",
+            log_level="error",
+            **options,
+        )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve([listener]))
         while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
@@ -74,6 +97,7 @@ async def served(folder, **options):
         finally:
             server.should_exit = True
             await serving
+        assert left == [], "a response is over with its session, however the client left"
 
 
 @asynccontextmanager
@@ -201,3 +225,29 @@ def test_the_service_is_ended_while_clients_wait(tmp_path):
     nothing_is_left(tmp_path, threads)
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file(tmp_path, "run 1").read_text()), 0)
+
+
+def test_a_client_that_leaves_while_a_line_is_sent_ends_its_turn(tmp_path):
+    """As servers of ASGI 2.4 tell it: `send` fails, and the generator waits for nothing."""
+    example = load_module(ROOT / "examples" / "fastapi_service.py")
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+        if len(sent) == 3:
+            raise OSError("the client has left")
+
+    async def program():
+        options = {"places": HELD.places(tmp_path), "provider": Model(), "config": CONFIG}
+        async with leeward.aio.Runtime.open(**options) as runtime:
+            lines = example.answer(runtime, "talk 1")
+            with pytest.raises(Exception, check=lambda error: type(error).__name__ == "ClientDisconnect"):
+                await example.TurnResponse(lines)(
+                    {"type": "http", "asgi": {"spec_version": "2.4"}}, None, send
+                )
+            session = json.loads(sent[1]["body"])["session"]
+            assert (session, "ended") in {(of, kind) for of, _, kind, _ in records(tmp_path)}
+
+    threads = set(threading.enumerate())
+    asyncio.run(program())
+    nothing_is_left(tmp_path, threads)
