@@ -99,6 +99,11 @@ STORIES: dict[str, list[list[Step]]] = {
         [say("Three written.")],
     ],
     "both": [[call("read", path="/etc/hostname"), call("read", path="/etc/os-release")], [say("Both read.")]],
+    "link": [
+        [call("read", path="links.md")],
+        [call("fetch", url="https://docs.example/guide")],
+        [say("Tried.")],
+    ],
     "run": [[call("shell", command="{rest}")], [say("That ran.")]],
 }
 

@@ -32,10 +32,12 @@ def folder() -> Iterator[Path]:
 
 
 @contextmanager
-def chatting(leeward, folder: Path, size=(80, 24), command=()) -> Iterator[tuple[Tmux, Any]]:
+def chatting(
+    leeward, folder: Path, size=(80, 24), command=(), terminal="tmux-256color"
+) -> Iterator[tuple[Tmux, Any]]:
     with serving() as model:
         leeward.configure(model.config())
-        around = {**leeward.environment, "TERM": "tmux-256color", "WORK": str(folder), "PS1": "$ ", "ENV": ""}
+        around = {**leeward.environment, "TERM": terminal, "WORK": str(folder), "PS1": "$ ", "ENV": ""}
         around.pop("PYTHONWARNINGS")
         at = Tmux(leeward.home, [*command] or leeward.argv(), around, size)
         try:
@@ -187,3 +189,79 @@ def test_a_signal_leaves_the_terminal_as_it_was(leeward, folder, number, code) -
         at.press("Enter")
         at.see("echoed")
     assert (folder / "before").read_text() == (folder / "after").read_text()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_rendering_completion_and_paste(leeward, folder, size) -> None:
+    with chatting(leeward, folder, size) as (at, model):
+        at.clear()
+        at.say("ferry")
+        at.see("The sea is wide.")
+        screen = at.idle()
+        assert max(map(len, screen.split("\n"))) <= size[0]
+        assert "**" not in screen and "```" not in screen and "|---" not in screen
+        assert "def leaves(hour: int) -> bool:" in screen
+        at.clear()
+        at("send-keys", "-l", "/aut")
+        at.press("Tab")
+        at.see("/autonomy")
+        at("send-keys", "-l", " read")
+        at.press("Tab")
+        at.see("/autonomy readonly")
+        at.press("C-c")
+        at.clear()
+        at("send-keys", "-l", "see @not")
+        at.press("Tab")
+        at.see("see @notes.md")
+        at.press("C-c")
+        at.clear()
+        at("set-buffer", "/exit\nsecond line")
+        at("paste-buffer", "-p")
+        at.see("second line")
+        at.press("Enter")
+        at.see("You said: /exit")
+        at("set-buffer", "a long line\n" * 200)
+        at("paste-buffer", "-p")
+        at.see("[paste 1: 201 lines]")
+        at.press("Enter")
+        at.see("You said: [paste 1: 201 lines]")
+        assert str(model.requests[-1]["messages"][-1]["content"]).count("a long line") == 200
+
+
+def test_a_value_is_trusted_and_a_rule_is_widened(leeward, folder) -> None:
+    (folder / "links.md").write_text("See https://docs.example/guide for more.\n", encoding="utf-8")
+    with chatting(leeward, folder, (120, 40)) as (at, _):
+        asked(at, "link", "t", "[t]rust the value")
+        at.see("Tried.")
+        assert "allowed in this session: " in at.text
+        at.clear()
+        at.say("link")
+        at.see("Tried.")
+        assert "[t]rust" not in at.text
+        asked(at, "write", "w", "[w]ider")
+        for prompt in ("allow write", "where:", "until:"):
+            at.see(prompt)
+            at.press("Enter")
+        at.see("Written.")
+        at.clear()
+        at.say("big")
+        at.see("Written.")
+        assert (folder / "big.txt").exists(), "a wider rule covers the other file"
+
+
+def test_a_terminal_that_can_nothing(leeward, folder) -> None:
+    with chatting(leeward, folder, terminal="dumb") as (at, model):
+        at.see("›")
+        at("send-keys", "-l", "ferry")
+        at.press("Enter")
+        at.see("The sea is wide.")
+        at("send-keys", "-l", "write")
+        at.press("Enter")
+        at.see("[y]es")
+        at("send-keys", "-l", "y")
+        at.press("Enter")
+        at.see("Written.")
+        assert (folder / "poem.txt").exists()
+        assert not re.search(r"[\x1b\x07]|\[\d+m", at.text)
+        at("send-keys", "-l", "/exit")
+        at.press("Enter")
