@@ -8,14 +8,14 @@ judges the call once more.
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field, replace
 from functools import partial
 
 import trio
 
-from .call import Action
+from .call import Action, ToolCall
 from .judge import Judge, Judgement, RunConditions
 from .kinds import Kind, Runs
 from .lazy import dataclass
@@ -28,6 +28,7 @@ from .verdict import Decision
 
 __all__ = ["Approvals", "Consulted"]
 
+_MOST_AHEAD = 8  # calls behind one that asks that are read early, to show their questions with it
 _LONGEST_REASON = 1000  # characters of a person's reason for a no that are recorded
 
 
@@ -98,8 +99,14 @@ class Approvals:
     ports: Ports
     _turn: trio.Lock = field(default_factory=trio.Lock)
     _waiting: list[Action] = field(default_factory=list)
+    _expected: tuple[ToolCall, ...] = ()
+    _ahead: tuple[Action, ...] = ()
     _given: dict[str, tuple[Question, Reply]] = field(default_factory=dict)
     """Answers that were given together with another question's, by the id of their call."""
+
+    def expect(self, calls: Sequence[ToolCall]) -> None:
+        """Name the calls that follow those that run now; questions about them may be shown early."""
+        self._expected = tuple(calls)
 
     @asynccontextmanager
     async def put(self, action: Action, decision: Decision, open_asks: Asks) -> AsyncIterator[Consulted]:
@@ -151,19 +158,41 @@ class Approvals:
         given = self._given.pop(question.action.call.id, None)
         if given is not None and given[0] == question:
             return given[1]
+        self._ahead = await self._read_ahead(question.action)
         reply = await self.ports.approver.ask(replace(question, beside=self._beside))
         if not isinstance(reply, DetailedAnswer):
             return reply
         alike = replace(reply, also=())
-        waiting = {one.call.id for one in self._waiting}
+        coming = {one.call.id for one in (*self._waiting, *self._ahead)}
+        # An answer to a call that was expected and did not come is kept no longer than this.
+        self._given = {call: given for call, given in self._given.items() if call in coming}
         for one in reply.also:
-            if one.action.call.id in waiting and not isinstance(reply.answer, Always):
+            if one.action.call.id in coming and not isinstance(reply.answer, Always):
                 self._given[one.action.call.id] = (one, alike)
         return alike
 
     def _beside(self) -> tuple[Question, ...]:
-        """Return the waiting questions, each as it would be put now."""
-        return tuple(one for one in map(self._question, self._waiting) if one.asks)
+        """Return the questions that wait or will come, each as it would be put now."""
+        return tuple(one for one in map(self._question, (*self._waiting, *self._ahead)) if one.asks)
+
+    async def _read_ahead(self, asked: Action) -> tuple[Action, ...]:
+        """Read the calls that follow the one that asks, as they are now.
+
+        Each is read and judged again at its turn. One that hooks would be asked about, or that touches a
+        file of a call before it, would read otherwise by then.
+        """
+        found: list[Action] = []
+        if asked.of is not None or asked.call.through:
+            return ()
+        touched = {place.real for place in asked.places}
+        for call in self._expected[:_MOST_AHEAD]:
+            action = await self.judge.read(call)
+            is_heard = self.judge.hooks is not None and self.judge.session.policy.hooks_on(call.tool)
+            places = {place.real for place in action.places}
+            if not is_heard and touched.isdisjoint(places):
+                found.append(action)
+            touched |= places
+        return tuple(found)
 
     def _refuser(self, consulted: Consulted) -> str:
         """Return who refused the call, how, and for what reason."""

@@ -13,7 +13,7 @@ What a run leads to, such as keeping the changes of a trial run, is an Action th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -145,6 +145,10 @@ class Pipeline:
         """
         steps = self._judge_and_run(call, self._ports.executor)
         return await result_of(steps, partial(failed, call, self._secrets), call)
+
+    def expect(self, calls: Sequence[ToolCall]) -> None:
+        """Name the calls that will be run next, in order, so that their questions may be shown together."""
+        self._questions.expect(calls)
 
     async def _judge_and_run(
         self, call: ToolCall, executor: Executor, action: Action | None = None

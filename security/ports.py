@@ -89,8 +89,8 @@ class Question:
     "always" would grant, or None if it is not on offer; `wider` are rules one step wider, where these are
     safe. `session` is the session the call is judged in. `uncovered` names changes of this call that could
     not be undone. If `cut` is not empty, show both ends of each value it names, and all of it before you
-    accept a yes; `always` is None then. `beside` returns the questions that are waiting behind this one;
-    they may be shown together with it.
+    accept a yes; `always` is None then. `beside` returns the questions that wait behind this one, or
+    will come in the same reply; they may be shown together with it.
     """
 
     action: Action

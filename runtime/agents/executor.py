@@ -191,6 +191,9 @@ class _Through:
         async with self.writing:
             return await self.host.pipeline.run(call)
 
+    def expect(self, calls: Sequence[ToolCall]) -> None:
+        """Do nothing: sub-agents run side by side, and each of their questions is put by itself."""
+
 
 async def _shown(arriving: trio.MemoryReceiveChannel[str], cleared: Cleared) -> None:
     async for line in arriving:

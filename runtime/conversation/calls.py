@@ -75,6 +75,10 @@ class Runner(Protocol):
         """Judge a call and, if it may, run it."""
         ...
 
+    def expect(self, calls: Sequence[ToolCall]) -> None:
+        """Take in which calls will be run next."""
+        ...
+
 
 class Calls:
     """Runs what replies ask for. `made` and `refused` count the calls, tried again or not."""
@@ -107,20 +111,28 @@ class Calls:
         Also when this is cancelled: then the calls that ran side by side are answered, those that were
         stopped as such, and the ones behind them are not.
         """
-        for batch in batches(calls, self._spec_of):
-            results = [CANCELLED] * len(batch)
-            try:
-                await self._side_by_side(batch, results)
-            finally:
-                for requested, text in zip(batch, results, strict=True):
-                    answer(requested.id, text)
+        # Whatever the reply says of them, a model asked for them.
+        own = [replace(one, id=new_call_id(), asker=Asker.MODEL, model_id=one.id) for one in calls]
+        done = 0
+        try:
+            for batch in batches(own, self._spec_of):
+                done += len(batch)
+                self._pipeline.expect(own[done:])
+                results = [CANCELLED] * len(batch)
+                try:
+                    await self._side_by_side(batch, results)
+                finally:
+                    for call, text in zip(batch, results, strict=True):
+                        answer(call.model_id, text)
+        finally:
+            self._pipeline.expect(())
 
     async def _side_by_side(self, batch: Sequence[ToolCall], results: list[str]) -> None:
         waiting = iter(enumerate(batch))
 
         async def work() -> None:
-            for index, requested in waiting:
-                result = await self._tried(requested)
+            for index, call in waiting:
+                result = await self._tried(call)
                 # First as it is: cancelling what follows must not lose it.
                 results[index] = result.text
                 if self._behind is not None:
@@ -133,12 +145,8 @@ class Calls:
             for _ in range(min(AT_ONCE, len(batch))):
                 nursery.start_soon(work)
 
-    async def _tried(self, requested: ToolCall) -> ToolResult:
-        """Run a call, and again where that can help: each try is judged and recorded as a call of its own.
-
-        Whatever the reply says of it, a model asked for it.
-        """
-        call = replace(requested, id=new_call_id(), asker=Asker.MODEL, model_id=requested.id)
+    async def _tried(self, call: ToolCall) -> ToolResult:
+        """Run a call, and again where that can help: each try is judged and recorded as a call of its own."""
         result = await self._once(call)
         for tried in range(self._retry.retries):
             if not self._may_pass(result):

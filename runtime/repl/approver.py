@@ -134,6 +134,7 @@ class TerminalApprover:
                 self._alone |= {one.call for one in group}
                 return None
             screen.line(_NO_ANSWER, "dim")
+        self._say(iter([f"[{key}]{'es' if key == 'y' else 'o'} to all"]))
         reply = DetailedAnswer(_ALL[key], f"key {key} at the terminal, for {len(group)} questions at once")
         for one in group:
             one.reply = reply

@@ -265,6 +265,51 @@ async def test_an_always_and_what_does_not_wait_are_given_to_nobody_else(make, w
     assert len(person.questions) == 4
 
 
+async def in_turn(make, desk, person, *paths):
+    """Run calls one after the other, those behind known; their results in order."""
+    desk.approver.ask = person.ask
+    calls = [make.call("write", {"path": path}, call_id=f"c{number}") for number, path in enumerate(paths)]
+    statuses = []
+    for number, call in enumerate(calls, 1):
+        desk.pipeline.expect(calls[number:])
+        statuses.append((await desk.pipeline.run(call)).outcome.status)
+    desk.pipeline.expect(())
+    return statuses
+
+
+@pytest.mark.parametrize(("answer", "status"), [(Answer.YES, Status.OK), (Answer.NO, Status.DENIED)])
+async def test_questions_that_will_come_can_be_answered_with_the_first(make, writer, answer, status) -> None:
+    desk, person = make.desk(writer), Screenful(answer)
+    assert await in_turn(make, desk, person, *"abc") == [status] * 3
+    assert len(person.questions) == 1 and desk.session.pending == frozenset()
+
+
+async def test_a_call_on_a_file_of_one_before_it_is_asked_about_at_its_turn(make, writer) -> None:
+    desk, person = make.desk(writer), Screenful(Answer.YES, Answer.NO)
+    assert await in_turn(make, desk, person, "a", "b", "a") == [Status.OK, Status.OK, Status.DENIED]
+    assert [question.action.call.id for question in person.questions] == ["c0", "c2"]
+
+
+async def test_an_early_answer_is_to_the_call_that_was_shown_and_no_other(make, writer) -> None:
+    desk, person = make.desk(writer), Screenful(Answer.YES, Answer.NO, Answer.NO)
+    desk.approver.ask = person.ask
+    first, second = (make.call("write", {"path": path}, call_id=path) for path in "ab")
+    desk.pipeline.expect([second])
+    assert (await desk.pipeline.run(first)).outcome.status is Status.OK
+    # Another call under its id, one under another id, and itself once the session has changed.
+    other = make.call("write", {"path": "c"}, call_id="b")
+    assert (await desk.pipeline.run(other)).outcome.status is Status.DENIED
+    assert (await desk.pipeline.run(second)).outcome.status is Status.DENIED, "an answer is used up"
+    assert len(person.questions) == 3
+    desk, person = make.desk(writer), Screenful(Answer.YES, Answer.NO)
+    desk.approver.ask = person.ask
+    desk.pipeline.expect([second])
+    assert (await desk.pipeline.run(first)).outcome.status is Status.OK
+    await desk.pipeline.note(*(Decided(1, f"d{n}", "other", "h", allowed=False) for n in range(3)))
+    assert (await desk.pipeline.run(second)).outcome.status is Status.DENIED
+    assert len(person.questions) == 2
+
+
 async def test_nobody_is_asked_about_what_is_refused_by_the_time_it_is_its_turn(make, writer) -> None:
     desk, person = make.desk(writer), Queue(Answer.NO)
     ask = person.ask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -102,6 +103,10 @@ class Fake:
         self.running = self.most = 0
         self.log: list[str] = []
         self.ids: list[str] = []
+        self.expected: list[str] = []
+
+    def expect(self, calls: Sequence[ToolCall]) -> None:
+        self.expected.append("".join(call.arguments for call in calls))
 
     async def run(self, call: ToolCall) -> ToolResult:
         self.running += 1
@@ -154,6 +159,7 @@ async def test_readers_run_side_by_side_and_a_barrier_waits_for_both_sides(autoj
         pipeline.log[:3]
     ) == ["+0", "+1", "+2"]
     assert pipeline.log[3:8] == ["-2", "-1", "-0", "+3", "-3"] and pipeline.log[-2:] == ["-5", "-4"]
+    assert pipeline.expected == ["345", "45", "", ""], "it knows what comes behind those that run"
     assert [call_id for call_id, _ in answers] == [f"id{n}" for n in range(6)], "in the order asked"
     assert [text.split()[1] for _, text in answers] == [str(n) for n in range(6)]
     started = [event.call.arguments for event in heard if isinstance(event, CallStarted)]

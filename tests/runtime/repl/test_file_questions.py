@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from leeward import Effect, WorkspacePath
 from leeward import tool as declared
 from leeward.runtime.repl.approve import is_cut, question_lines
 from leeward.runtime.repl.screen import plain_text
-from leeward.security.call import Asker, Status
-from leeward.security.ports import Answer
+from leeward.security.call import Asker, Status, ToolCall
+from leeward.security.ports import Answer, DetailedAnswer
 
 
 class Person:
@@ -27,6 +28,33 @@ class Person:
         self.cut = is_cut(question)
         self.meanwhile()
         return Answer.YES
+
+
+class AtOnce(Person):
+    """Says yes to the first question and to all that will come."""
+
+    async def ask(self, question) -> Answer:
+        also = tuple(question.beside())
+        return DetailedAnswer(await super().ask(question), "one key", also=also)
+
+
+@pytest.mark.parametrize("changes", [False, True])
+async def test_one_yes_covers_the_edits_of_a_reply_whose_files_are_as_they_were_shown(
+    sessions, tmp_path, changes
+):
+    person = AtOnce()
+    async with sessions.session(tmp_path, approver=person) as runtime:
+        folder = runtime.places.workspace
+        for name in "abc":
+            (folder / name).write_text("one\nold\n")
+        person.meanwhile = lambda: (folder / "b").write_text("two\nold\n") if changes else None
+        calls = [ToolCall(f"c{name}", "edit", json.dumps({**EDIT, "path": name})) for name in "abc"]
+        for number, call in enumerate(calls, 1):
+            runtime.pipeline.expect(calls[number:])
+            assert (await runtime.pipeline.run(call)).outcome.status is Status.OK
+        assert [(folder / name).read_text() for name in "ac"] == ["one\nnew\n"] * 2
+    assert len(person.shown) == (2 if changes else 1), "what was changed meanwhile is shown as it is now"
+    assert not changes or " two\n" in person.shown[1]
 
 
 @declared(effects=Effect.READ)
