@@ -149,7 +149,7 @@ class RuntimeSession:
             given = given_by_config(self.config, left.session) if left.lapsed else ()
             await _begin(self, left.session, taken, *left.events, *given, left=left)
             await self.conversation.store()
-            for line in left.told:
+            for line in left.notices:
                 self._relay.tell_once(line)
             return left
 

@@ -99,7 +99,7 @@ async def open_parts(
         own = shared.executors if executors is None else executors
         registered = (*(Registered(executor, "handed in") for executor in own), *shared.named)
         vault = await trio.to_thread.run_sync(open_vault, config, registered, workspace.kit.askpass)
-        for line in vault.told:
+        for line in vault.notices:
             relay.tell_once(line)
         policy = replace(policy, secrets=tuple(one for one in policy.secrets if one.name in vault.lendable))
         settings = builtin_settings(

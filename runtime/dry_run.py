@@ -57,13 +57,13 @@ _WORKSPACES = 256
 class DryRunCall:
     """A call as a model would ask for it, and what had happened before.
 
-    `said` are the person's words, `urls` what else they gave; `workspace` is where it would happen,
+    `person_words` is what the person wrote, `urls` what else they gave; `workspace` is where it would happen,
     if not where the command runs.
     """
 
     tool: str
     arguments: str
-    said: str = ""
+    person_words: str = ""
     urls: tuple[str, ...] = ()
     seen: frozenset[Origin] = frozenset()
     workspace: str | None = None
@@ -250,7 +250,7 @@ class DryRun:
         policy, grants = self._ground(asked.workspace)
         policy = replace(policy, sandbox=replace(policy.sandbox, rung=await self._rung_in(policy)))
         session = Session("dry-run", policy, labels=asked.seen)
-        events = given_in_turn(asked.said, session)
+        events = given_in_turn(asked.person_words, session)
         given = given_as_such(asked.urls, session)
         granted = (Granted.taken_in(one, session.now) for one in grants)
         by_config = given_by_config(self._start.loaded.config, session)
@@ -270,7 +270,7 @@ class DryRun:
         decisions = []
         for number, step in enumerate(trace.calls):
             executor.call = step
-            for text in (trace.said if number == 0 else "", step.said):
+            for text in (trace.person_words if number == 0 else "", step.person_words):
                 if text:
                     await pipeline.note(*given_in_turn(text, pipeline.session))
             call = ToolCall(f"dry-run-{number}", step.tool, step.arguments)

@@ -39,13 +39,13 @@ _LONGEST_RESULT = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TraceCall:
-    """A call of a trace, and what came back. `said` is the person's message right before it, if any."""
+    """A call of a trace and its result. `person_words` is the person's message right before it, if any."""
 
     tool: str
     arguments: str
     result: str = ""
     origin: Origin | None = None
-    said: str = ""
+    person_words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Trace:
     """A trace as it was read; `notes` say what of it was passed over."""
 
     name: str
-    said: str
+    person_words: str
     tools: tuple[ToolSpec, ...]
     calls: tuple[TraceCall, ...]
     notes: tuple[str, ...] = ()
@@ -173,7 +173,7 @@ def _call(fields: Mapping[str, Any]) -> TraceCall:
         arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
         result=shown[:_LONGEST_RESULT],
         origin=_origin(fields.get("result_origin"), "result_origin"),
-        said=_text(fields, "said"),
+        person_words=_text(fields, "said"),
     )
 
 

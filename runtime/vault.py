@@ -32,7 +32,7 @@ _LARGEST = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Vault:
-    """The values of a session's secrets; `told` is what the person is to hear at the start.
+    """The values of a session's secrets; `notices` are shown to the person at the start.
 
     `values` are all that must never be shown, `lendable` those of `[secrets.NAME]` by their names.
     """
@@ -40,7 +40,7 @@ class Vault:
     lendable: Mapping[str, SecretValue] = field(repr=False)
     values: frozenset[str] = field(repr=False)
     askpass: str
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
     def lend(self, lends: Iterable[str]) -> Lent:
         """Return what the program of a command line gets that is lent secrets (`NAME to PROGRAM`).

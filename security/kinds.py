@@ -182,17 +182,17 @@ class CommandLine:
     once: Once = field(default_factory=Once, compare=False, repr=False)
 
     @property
-    def said(self) -> tuple[tuple[str, ...], ...]:
+    def written(self) -> tuple[tuple[str, ...], ...]:
         """The actions of the line as written, each once."""
         return tuple(argv for argv in self.actions if argv not in self.restated)
 
     @property
     def open_actions(self) -> tuple[tuple[str, ...], ...]:
         """The actions an answer given in advance must cover: those that do more than read."""
-        return tuple(argv for argv in self.said if argv not in self.quiet) or self.said
+        return tuple(argv for argv in self.written if argv not in self.quiet) or self.written
 
     def __str__(self) -> str:
-        return " ; ".join(" ".join(map(_shown, argv)) for argv in self.said)
+        return " ; ".join(" ".join(map(_shown, argv)) for argv in self.written)
 
 
 @dataclass(frozen=True, slots=True)

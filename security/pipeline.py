@@ -170,6 +170,7 @@ class Pipeline:
             result = await self._execute(ruling, proposals)
             await self._files.endorse_commit(action, result)
             result = await with_notices(result, action.hooked, self.admit, self._ports.observer)
+            # The same command once more, for real or with more room, if its trial run was not enough.
             repeat = proposals.again(action, ruling.decided.runs, self.judge.covers(ruling))
             if repeat is not None:
                 return with_again(result, await self._judge_and_run(repeat.call, executor, repeat))
@@ -187,8 +188,8 @@ class Pipeline:
     async def admit(self, text: str, source: Source) -> str:
         """Return a text as the model may see it: for texts that are not output, such as a file or a note."""
         source = bounded(source, self.session)
-        keep = OverflowWriter(self._ports.store, self.session.id, source.origin)
-        screened = await self._screen_for_model(Screened(text), source, keep)
+        overflow = OverflowWriter(self._ports.store, self.session.id, source.origin)
+        screened = await self._screen_for_model(Screened(text), source, overflow)
         await self._journal.note()
         return screened.text
 
@@ -308,15 +309,15 @@ class Pipeline:
         failure: ToolResult | None,
     ) -> ToolResult:
         """Make the result of an output; the URLs that it shows become known."""
-        raw, source, keep = await collect_output(
+        raw, source, overflow = await collect_output(
             action, output, stream, self.session, is_offline=redirects.is_offline
         )
-        screened = await self._screen_for_model(raw, source, keep)
+        screened = await self._screen_for_model(raw, source, overflow)
         self._journal.defer(*redirects.urls_shown_in(output, screened.plain))
-        return make_result(action, output, screened, keep.id, failure)
+        return make_result(action, output, screened, overflow.id, failure)
 
-    async def _screen_for_model(self, raw: Screened, source: Source, keep: OverflowWriter) -> Screened:
+    async def _screen_for_model(self, raw: Screened, source: Source, overflow: OverflowWriter) -> Screened:
         """Screen a text, store what is cut from it, and count what the model reads as read."""
-        screened = await screen(raw, source, keep)
+        screened = await screen(raw, source, overflow)
         self._journal.defer(*read_by_model(source, screened.plain, self.session, screened.suspicion))
         return screened

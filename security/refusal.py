@@ -38,7 +38,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 AsResult: TypeAlias = Callable[[Exception], ToolResult]
-"""What tells an exception as the result of a call."""
+"""Makes the result of a call from the exception that ended it."""
 
 _NOT_FOR_TOOLS = frozenset({Category.CANCELLED, Category.CONFIRMATION_REQUIRED})
 _CODE = regex(r"[A-Z][A-Z0-9_]{0,63}")
@@ -206,14 +206,14 @@ def cancelled(call: ToolCall) -> ToolResult:
     return ToolResult(call, Outcome(Status.CANCELLED, Category.CANCELLED), text, text, error)
 
 
-async def result_of(step: Awaitable[ToolResult], tell: AsResult, call: ToolCall) -> ToolResult:
-    """Whatever an executor, a filter or a port raises is a result, and `tell` says which."""
-    return await caught(caught(step, tell), partial(broken, call))
+async def result_of(step: Awaitable[ToolResult], as_result: AsResult, call: ToolCall) -> ToolResult:
+    """Return the result of a step. What an executor, a filter or a port raises is made a result, too."""
+    return await caught(caught(step, as_result), partial(broken, call))
 
 
 async def caught(step: Awaitable[T], describe: Callable[[Exception], U]) -> T | U:
-    """Return the result of a step, or what `told` makes of the exception it raised."""
+    """Return the result of a step, or what `describe` makes of the exception that it raised."""
     try:
         return await step
-    except Exception as error:  # noqa: BLE001 — one of the three: what others raise is an outcome
+    except Exception as error:  # noqa: BLE001 — what others raise is an outcome
         return describe(error)

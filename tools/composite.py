@@ -59,7 +59,7 @@ class Registered:
 Around: TypeAlias = (
     "Callable[[Action, Callable[[], FileWords]], AbstractAsyncContextManager[Callable[[Output], None]]]"
 )
-"""What happens around each call. It is told whose words the call writes, and then the call's output."""
+"""A context around each call; it gets the labels of what the call writes, and last the output."""
 
 
 class NameClash(ValueError):

@@ -94,26 +94,26 @@ class HookRunner:
     own_env: Mapping[str, str]
     alert: Callable[[str], None]
 
-    async def before(self, told: Mapping[str, Json]) -> tuple[HookAnswer, ...]:
+    async def before(self, payload: Mapping[str, Json]) -> tuple[HookAnswer, ...]:
         """Return what each hook on a call answers, in order; all are asked, whatever one says."""
-        return tuple([await self._asked(hook, told) for hook in self._on(HookEvent.BEFORE_CALL, told)])
+        return tuple([await self._asked(hook, payload) for hook in self._on(HookEvent.BEFORE_CALL, payload)])
 
-    async def after(self, told: Mapping[str, Json]) -> None:
+    async def after(self, payload: Mapping[str, Json]) -> None:
         """Show hooks how a call ended."""
-        await self.show(HookEvent.AFTER_CALL, told)
+        await self.show(HookEvent.AFTER_CALL, payload)
 
-    async def turn(self, told: Mapping[str, Json]) -> tuple[HookAnswer, ...]:
+    async def turn(self, payload: Mapping[str, Json]) -> tuple[HookAnswer, ...]:
         """Return what each hook answers about a turn that is to begin; nobody can be asked about one."""
         answers = []
         for hook in self._on(HookEvent.BEFORE_TURN):
-            answer = await self._asked(hook, told)
+            answer = await self._asked(hook, payload)
             if answer.word == "ask":
                 why = 'there is nothing to ask before a turn: answer "deny", or nothing'
                 answer = HookAnswer(hook.name, reason=why, failed=True)
             answers.append(answer)
         return tuple(answers)
 
-    async def show(self, event: HookEvent, told: Mapping[str, Json]) -> None:
+    async def show(self, event: HookEvent, payload: Mapping[str, Json]) -> None:
         """Run the hooks that only hear of an event, one after the other; a failure is an alert.
 
         Where what they hear of is being cancelled, they have a moment for it.
@@ -122,31 +122,31 @@ class HookRunner:
         with trio.CancelScope(shield=is_cancelled) as scope:
             if is_cancelled:
                 scope.deadline = trio.current_time() + _PARTING
-            for hook in self._on(event, told):
+            for hook in self._on(event, payload):
                 try:
-                    await self._run(hook, told)
+                    await self._run(hook, payload)
                 except _Failed as error:
                     self.alert(f"hook {hook.name} failed: {error}")
 
-    def _on(self, event: HookEvent, told: Mapping[str, Json] | None = None) -> Iterator[HookSettings]:
-        tool = str((told or {}).get("tool", ""))
+    def _on(self, event: HookEvent, payload: Mapping[str, Json] | None = None) -> Iterator[HookSettings]:
+        tool = str((payload or {}).get("tool", ""))
         for hook in self.hooks:
             if hook.event is event and (not tool or any(fnmatchcase(tool, glob) for glob in hook.tools)):
                 yield hook
 
-    async def _asked(self, hook: HookSettings, told: Mapping[str, Json]) -> HookAnswer:
+    async def _asked(self, hook: HookSettings, payload: Mapping[str, Json]) -> HookAnswer:
         try:
-            return answer_of(hook.name, await self._run(hook, told))
+            return answer_of(hook.name, await self._run(hook, payload))
         except _Failed as error:
             return HookAnswer(hook.name, reason=str(error), failed=True)
 
-    async def _run(self, hook: HookSettings, told: Mapping[str, Json]) -> bytes:
+    async def _run(self, hook: HookSettings, payload: Mapping[str, Json]) -> bytes:
         """Return what a hook prints.
 
         Raises:
             _Failed: it did not come to a good end.
         """
-        text = json.dumps({"schema": HOOK_SCHEMA, "event": str(hook.event), **told}, ensure_ascii=False)
+        text = json.dumps({"schema": HOOK_SCHEMA, "event": str(hook.event), **payload}, ensure_ascii=False)
         writes, confined = hook.sandbox is HookSandbox.WORKSPACE, hook.sandbox is not HookSandbox.NONE
         env = self.env if confined else self.own_env
         service = Service(hook.command, env, writes, hook.readable, confined=confined)

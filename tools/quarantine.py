@@ -60,7 +60,7 @@ class AnswerForm:
     pattern: str = ""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The form in words, for the reader."""
         match self.kind:
             case "choice":
@@ -147,12 +147,14 @@ async def quarantined_answer(
     screened = Screened(text[:LONGEST_TEXT])
     for step in (cap, strip, redact, fence):
         screened = await applied(step, screened, source)
-    asked = redact_text(_RULES.format(form=form.told, question=question), session.secrets)
+    asked = redact_text(_RULES.format(form=form.description, question=question), session.secrets)
     try:
         answer = await reader.read(asked, screened.text)
     except ReaderFailed as error:
         raise PermanentFailure(f"the text was not read: {error}") from error
     value = None if len(answer) > _LONGEST_ANSWER else form.value_of(answer)
     if value is None or session.canary in value:
-        raise PermanentFailure(f"the text was read, and the answer was not {form.told}; ask for another form")
+        raise PermanentFailure(
+            f"the text was read, and the answer was not {form.description}; ask for another form"
+        )
     return value

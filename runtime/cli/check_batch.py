@@ -79,7 +79,7 @@ def read_line(raw: bytes) -> tuple[DryRunCall | Trace, tuple[str, ...]]:
     return DryRunCall(
         tool=_text(fields, "tool"),
         arguments=_arguments(fields),
-        said=_text(fields, "said", ""),
+        person_words=_text(fields, "said", ""),
         urls=tuple(_texts(fields, "urls")),
         seen=frozenset(map(_origin, _texts(fields, "seen"))),
         workspace=_text(fields, "workspace", "") or None,

@@ -87,8 +87,8 @@ def _list(start: Startup, names: NamedServers, printer: Printer) -> Exit:
         of = f"{tools} tools" if tools is not None else "never started"
         trusted = f", trusted: {', '.join(levels)}" if levels else ""
         seal = known.seal(settings)
-        lines.append(f"{name:<16} {state}, {of}{trusted} · seal {seal} · {visible(settings.told)}")
-        row: dict[str, Json] = {"name": name, "state": state, "tools": tools, "reached": settings.told}
+        lines.append(f"{name:<16} {state}, {of}{trusted} · seal {seal} · {visible(settings.endpoint)}")
+        row: dict[str, Json] = {"name": name, "state": state, "tools": tools, "reached": settings.endpoint}
         rows.append(row | {"seal": seal})
     lines += [f"{name:<16} switched off" for name in off]
     rows += [
@@ -120,7 +120,7 @@ def _tools(names: NamedServers, settings: ServerSettings, printer: Printer) -> E
     for tool in listing.tools.values():
         spec = specs.get(tool.digest)
         lines += _tool_lines(settings, tool, spec)
-        rows.append(_tool_told(tool, spec))
+        rows.append(_tool_json(tool, spec))
     for name, changes in known.changed().items():
         lines += [f"{visible(name)} changed since it was trusted:", *map(visible, changes)]
     for problem in problems:
@@ -151,7 +151,7 @@ def _tool_lines(settings: ServerSettings, tool: ListedTool, spec: ToolSpec | Non
         yield visible(f"    {first[:200]}")
 
 
-def _tool_told(tool: ListedTool, spec: ToolSpec | None) -> dict[str, Json]:
+def _tool_json(tool: ListedTool, spec: ToolSpec | None) -> dict[str, Json]:
     row: dict[str, Json] = {
         "tool": tool.name,
         "digest": tool.digest,
@@ -184,7 +184,7 @@ def _trust(names: NamedServers, settings: ServerSettings, options: Options, prin
         why = f"could not be noted: {error.strerror}"
         raise CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", why) from error
     tools = [options.tool] if options.tool else [*(known.listing.tools if known.listing else ())]
-    lines = [visible(f"{settings.name} may be started as it is: {settings.told}")]
+    lines = [visible(f"{settings.name} may be started as it is: {settings.endpoint}")]
     lines += [visible(f"{tool_name(settings.name, tool)} is {options.level}") for tool in tools]
     if known.listing is None:
         lines.append(f"its tools are quarantined until they are known: leeward mcp test {settings.name}")
@@ -211,7 +211,7 @@ def _not_allowed(names: NamedServers, settings: ServerSettings) -> CliError:
     return CliError(
         Exit.PRECONDITION,
         "INPUT_REQUIRED",
-        visible(f"this workspace names {settings.name}, and nobody allowed it: {settings.told}"),
+        visible(f"this workspace names {settings.name}, and nobody allowed it: {settings.endpoint}"),
         suggestion=names.allowing(settings.name),
     )
 

@@ -42,12 +42,12 @@ Lines: TypeAlias = Callable[[Conversation, Sequence[TranscriptEntry], Sequence[C
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What came of a command: lines for people, and objects of a kind; `many` is what several are called."""
+class _Answer:
+    """The output of a command: lines for people and JSON objects of a `kind`; `many` names their list."""
 
     lines: Iterable[str]
     kind: str
-    told: Sequence[dict[str, Json]]
+    objects: Sequence[dict[str, Json]]
     many: str = ""
 
 
@@ -61,16 +61,16 @@ async def sessions(options: Options, printer: Printer) -> Exit:
     async with _opened(look(options), printer.warn) as kept:
         result = await _carried_out(kept, options)
         printer.answer("".join(f"{line}\n" for line in result.lines))
-    for one in result.told:
+    for one in result.objects:
         printer.event({"schema": 1, "type": result.kind, **one})
-    return printer.finish(Exit.SUCCESS, {result.many: result.told} if result.many else result.told[0])
+    return printer.finish(Exit.SUCCESS, {result.many: result.objects} if result.many else result.objects[0])
 
 
-async def _carried_out(kept: SessionStore | None, options: Options) -> _Said:
+async def _carried_out(kept: SessionStore | None, options: Options) -> _Answer:
     if kept is not None:
         return await _ACTIONS[options.action](kept, options)
     if options.action in {"list", "search"}:
-        return _Said((), options.action, (), "sessions" if options.action == "list" else "found")
+        return _Answer((), options.action, (), "sessions" if options.action == "list" else "found")
     raise CliError(Exit.NOT_FOUND, "NOT_FOUND", "there are no sessions yet", session=options.name)
 
 
@@ -89,54 +89,54 @@ async def _opened(start: Startup, warn: Callable[[str], None]) -> AsyncGenerator
         yield SessionStore(audit, Transcript(opened, clock), Catalog(opened, clock), states, opened.path)
 
 
-async def _list(kept: SessionStore, options: Options) -> _Said:
+async def _list(kept: SessionStore, options: Options) -> _Answer:
     found = await kept.catalog.sessions(options.limit)
-    return _Said(map(session_line, found), "session", [conversation_json(one) for one in found], "sessions")
+    return _Answer(map(session_line, found), "session", [conversation_json(one) for one in found], "sessions")
 
 
-async def _search(kept: SessionStore, options: Options) -> _Said:
+async def _search(kept: SessionStore, options: Options) -> _Answer:
     words = options.name
     found = await kept.catalog.search(words, options.limit)
     lines = [found_line(one, words) for one in found]
-    return _Said(lines, "found", [found_json(one, words) for one in found], "found")
+    return _Answer(lines, "found", [found_json(one, words) for one in found], "found")
 
 
-async def _show(kept: SessionStore, options: Options) -> _Said:
+async def _show(kept: SessionStore, options: Options) -> _Answer:
     return await _read(kept, options, show_lines)
 
 
-async def _export(kept: SessionStore, options: Options) -> _Said:
+async def _export(kept: SessionStore, options: Options) -> _Answer:
     if options.form == "html":
         record = await session_record(kept, await _named(kept, options))
-        return _Said(page_lines(record), "session", [conversation_json(record.conversation)])
+        return _Answer(page_lines(record), "session", [conversation_json(record.conversation)])
     return await _read(kept, options, export_lines)
 
 
-async def _read(kept: SessionStore, options: Options, lines: Lines) -> _Said:
+async def _read(kept: SessionStore, options: Options, lines: Lines) -> _Answer:
     one = await _named(kept, options)
     entries, charges = await kept.transcript.entries(one.id), await kept.transcript.charges(one.id)
     answer = {**conversation_json(one), "entries": [entry_json(entry) for entry in entries]}
-    return _Said(lines(one, entries, charges), "session", [answer])
+    return _Answer(lines(one, entries, charges), "session", [answer])
 
 
-async def _delete(kept: SessionStore, options: Options) -> _Said:
+async def _delete(kept: SessionStore, options: Options) -> _Answer:
     one = await _named(kept, options)
     await delete(kept, one.id)
     await kept.catalog.forget_words()
-    return _Said([f"deleted: {session_line(one)}", "its audit stays"], "deleted", [conversation_json(one)])
+    return _Answer([f"deleted: {session_line(one)}", "its audit stays"], "deleted", [conversation_json(one)])
 
 
-async def _fork(kept: SessionStore, options: Options) -> _Said:
+async def _fork(kept: SessionStore, options: Options) -> _Answer:
     new = await fork(kept, await _named(kept, options), options.turn)
     lines = [new, f"leeward --resume {new} resumes it"]
-    return _Said(lines, "session", [conversation_json(one) for one in await kept.catalog.named(new)])
+    return _Answer(lines, "session", [conversation_json(one) for one in await kept.catalog.named(new)])
 
 
 async def _named(kept: SessionStore, options: Options) -> Conversation:
     return await find(kept.catalog, options.name, "")
 
 
-_ACTIONS: Mapping[str, Callable[[SessionStore, Options], Awaitable[_Said]]] = MappingProxyType(
+_ACTIONS: Mapping[str, Callable[[SessionStore, Options], Awaitable[_Answer]]] = MappingProxyType(
     {
         "list": _list,
         "show": _show,

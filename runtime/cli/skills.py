@@ -74,7 +74,7 @@ def _row(name: str, folder: Path, level: str, digest: str = "") -> dict[str, Jso
     return {"name": name, "folder": str(folder), "level": level, "digest": digest}
 
 
-def _told(printer: Printer, rows: Sequence[dict[str, Json]], data: dict[str, Json]) -> Exit:
+def _print(printer: Printer, rows: Sequence[dict[str, Json]], data: dict[str, Json]) -> Exit:
     for row in rows:
         printer.event({"schema": 1, "type": "skill", **row})
     return printer.finish(Exit.SUCCESS, data)
@@ -84,7 +84,7 @@ def _list(found: Skills, printer: Printer) -> Exit:
     listed = list_skills(found)
     printer.answer("".join(f"{one.line}\n" for one in listed) or "there are no skills\n")
     rows = [_row(one.name, one.folder, one.level, one.digest) for one in listed]
-    return _told(printer, rows, {"skills": [*rows]})
+    return _print(printer, rows, {"skills": [*rows]})
 
 
 def _show(found: Skills, name: str, printer: Printer) -> Exit:
@@ -109,7 +109,7 @@ def _show(found: Skills, name: str, printer: Printer) -> Exit:
     shown = (*lines, "", *document.body.rstrip().split("\n"), "", raises)
     printer.answer("".join(f"{visible(line)}\n" for line in shown))
     row = _row(name, skill.folder, level.name.lower(), skill.digest)
-    return _told(
+    return _print(
         printer, [row], {**head, "seal": skill.seal, "files": sorted(skill.files), "body": document.body}
     )
 
@@ -127,7 +127,7 @@ def _trust(found: Skills, options: Options, printer: Printer) -> Exit:
     found.store.set(folder, digest, level)
     printer.answer(f"{options.name} is {options.level}{held}\n")
     row = _row(options.name, folder, options.level, digest)
-    return _told(printer, [row], row)
+    return _print(printer, [row], row)
 
 
 def _digest(folder: Path) -> str:
@@ -178,7 +178,7 @@ def _add(source: Path, own: Path, printer: Printer) -> Exit:
         "to trust it\n"
     )
     row = _row(target.name, target, "quarantined", skill.digest)
-    return _told(printer, [row], row)
+    return _print(printer, [row], row)
 
 
 def _remove(name: str, own: Path, printer: Printer) -> Exit:
@@ -189,4 +189,4 @@ def _remove(name: str, own: Path, printer: Printer) -> Exit:
     shutil.rmtree(folder)
     printer.answer(f"{name} was removed from {own}\n")
     row = _row(name, folder, "removed")
-    return _told(printer, [row], row)
+    return _print(printer, [row], row)

@@ -44,7 +44,7 @@ async def storage(options: Options, printer: Printer) -> Exit:
     if not path.exists():
         # Looking makes no database, and where there is none, there is nothing to clean up.
         printer.answer(f"there is no database yet at {plain(str(path))}\n")
-        return _told(printer, {"path": str(path), "exists": False})
+        return _print(printer, {"path": str(path), "exists": False})
     async with open_storage(path) as database:
         for notice in database.take_notices():
             printer.warn(notice)
@@ -60,10 +60,10 @@ async def storage(options: Options, printer: Printer) -> Exit:
                 answer = _status_json(status, path, start)
                 lines = list(_status_lines(status, path, start))
     printer.answer("".join(f"{plain(line)}\n" for line in lines))
-    return _told(printer, answer)
+    return _print(printer, answer)
 
 
-def _told(printer: Printer, answer: dict[str, Json]) -> Exit:
+def _print(printer: Printer, answer: dict[str, Json]) -> Exit:
     printer.event({"schema": 1, "type": "storage", **answer})
     return printer.finish(Exit.SUCCESS, answer)
 

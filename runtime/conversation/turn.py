@@ -106,7 +106,7 @@ class Turn:
         self._seconds = math.inf if seconds is None else seconds
         self._emit = emit
         self._model = means.provider.name
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._system = Message("system", "")
         self._is_summed_up_in_vain = False
         self._is_delegated = False
@@ -171,7 +171,7 @@ class Turn:
         calls, spent = self._means.calls, self._means.meter.turn
         ended = TurnEnded(
             reason,
-            "\n\n".join(self._said),
+            "\n\n".join(self._texts),
             calls.made,
             calls.refused,
             spent.input_tokens,
@@ -228,7 +228,7 @@ class Turn:
             text = "".join(reply.text)
             charge = self._count(reply, text, complete=complete)
             if text:
-                self._said.append(text)
+                self._texts.append(text)
             calls = tuple(reply.calls) if complete else ()
             calls = conversation.reply(text, calls, reply.verbatim if complete else None, charge)
             # In line before any call is: what was asked for is stored with the first decision about it.

@@ -53,7 +53,7 @@ class PersonAsker:
         if fields and not isinstance(self.approver, TakesWords):
             await self._note(action, server, "values", message, Answer.NOBODY)
             return None
-        facts = [("it says", message), *((f"it wants {one.name}", one.told) for one in fields)]
+        facts = [("it says", message), *((f"it wants {one.name}", one.takes) for one in fields)]
         if not await self._agreed(action, server, "values", message, _FORM, facts):
             return None
         values: dict[str, Json] = {}
@@ -107,7 +107,7 @@ class PersonAsker:
     async def _typed(self, field: FormField) -> dict[str, Json] | None:
         """Return what the person gives for a field, nothing where it is left out, None where they go back."""
         assert isinstance(self.approver, TakesWords)
-        prompt = f"  {visible(field.label or field.name)} ({visible(field.told)}): "
+        prompt = f"  {visible(field.label or field.name)} ({visible(field.takes)}): "
         for _ in range(_MOST_TRIES):
             typed = await self.approver.words(prompt)
             if typed is None:

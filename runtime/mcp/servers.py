@@ -310,7 +310,7 @@ def _waiting_lines(names: NamedServers) -> Iterator[str]:
     for name, settings in names.waiting.items():
         yield visible(
             f"{WORKSPACE_SERVERS} of this workspace names the server {name}, which is not used: "
-            f"{settings.told} ({names.allowing(name)} allows it as it is)"
+            f"{settings.endpoint} ({names.allowing(name)} allows it as it is)"
         )
 
 

@@ -47,7 +47,7 @@ class History:
     def _begin(self) -> None:
         """Forget what was made: of no message anything is kept."""
         self._settled: list[Message] = []
-        self._told: list[Message] = []
+        self._messages: list[Message] = []
         self._kept = 0
         self._taken: set[str] = set()
         self._latest: set[str] = set()
@@ -57,17 +57,17 @@ class History:
         if not self._goes_on(messages):
             self._begin()
         kept = self._kept
-        del self._told[kept:]
+        del self._messages[kept:]
         self._latest.clear()
         for index in range(len(self._settled), len(messages)):
             message = messages[index]
             if message.role == "assistant":
                 # Results are looked for up to the next reply, so everything before one is settled.
                 self._settle(messages, index)
-                self._told.extend(self._replied(messages, index))
+                self._messages.extend(self._replied(messages, index))
             elif message.role != "tool":
-                self._told.append(message)
-        return self._told, kept
+                self._messages.append(message)
+        return self._messages, kept
 
     def _goes_on(self, messages: Sequence[Message]) -> bool:
         """Whether a conversation begins with what is settled, and goes on so that it stays settled."""
@@ -78,7 +78,7 @@ class History:
 
     def _settle(self, messages: Sequence[Message], index: int) -> None:
         self._settled.extend(messages[len(self._settled) : index])
-        self._kept = len(self._told)
+        self._kept = len(self._messages)
         self._taken |= self._latest
         self._latest.clear()
 

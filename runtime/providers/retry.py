@@ -33,7 +33,7 @@ from .interface import (
     takes_pictures,
 )
 
-__all__ = ["FallbackProvider", "RetryPolicy", "RetryingProvider", "is_told", "models_of"]
+__all__ = ["FallbackProvider", "RetryPolicy", "RetryingProvider", "is_shown", "models_of"]
 
 
 _RANDOM = secrets.SystemRandom()
@@ -101,7 +101,7 @@ class RetryingProvider:
             try:
                 async with self._provider.stream(request) as events:
                     async for event in events:
-                        shown = shown or is_told(event)
+                        shown = shown or is_shown(event)
                         yield event
                 return
             except ModelError as error:
@@ -122,7 +122,7 @@ class RetryingProvider:
         return drawn if error.retry_after is None else error.retry_after + self._random() * policy.first_wait
 
 
-def is_told(event: ModelEvent) -> bool:
+def is_shown(event: ModelEvent) -> bool:
     """Whether an event is a part of the answer, after which another try would say things twice."""
     return isinstance(event, (TextDelta, CallRequested))
 
@@ -201,7 +201,7 @@ class FallbackProvider:
             try:
                 async with provider.stream(request) as events:
                     async for event in events:
-                        shown = shown or is_told(event)
+                        shown = shown or is_shown(event)
                         yield event
             except ModelError as error:
                 if shown or error.kind is ErrorKind.BAD_REQUEST:

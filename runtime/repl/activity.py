@@ -91,9 +91,9 @@ class Activity:
             lines.append([("● ", "cyan"), (fitted(call.title, width - 3), "")])
             tail = [line for line in (*call.tail, call.partial) if line][-_TAIL_LINES:]
             lines += [[(fitted(f"  │ {visible(line.expandtabs())}", width - 1), "dim")] for line in tail]
-        return [*lines[-room - 1 :], [(fitted(self._told(), width - 1), "cyan")]]
+        return [*lines[-room - 1 :], [(fitted(self._status(), width - 1), "cyan")]]
 
-    def _told(self) -> str:
+    def _status(self) -> str:
         seconds = time.monotonic() - self.began
         frame = _FRAMES[int(seconds * 5) % len(_FRAMES)]
         spent = f" · {_thousands(self.tokens)} tokens" if self.tokens >= 1 else ""

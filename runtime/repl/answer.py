@@ -33,7 +33,7 @@ _MODEL = Source("model", Origin.MODEL)
 
 
 class AnswerPrinter:
-    """Prints answers; `said` tells whether there was anything in one."""
+    """Prints answers as they arrive; `has_text` tells whether the current one has any text."""
 
     def __init__(self, screen: Screen, activity: Activity, results: Results, *, dark: bool) -> None:
         self._screen = screen
@@ -46,7 +46,7 @@ class AnswerPrinter:
         self._thinking = strip.start(_MODEL)
         self._thought: list[str] = []
         self._began = 0.0
-        self.said = False
+        self.has_text = False
 
     def say(self, text: str) -> None:
         """Take in a piece of the answer."""
@@ -77,7 +77,7 @@ class AnswerPrinter:
     def _feed(self, text: str) -> None:
         if not text:
             return
-        self.said = True
+        self.has_text = True
         if self._markdown is None:
             self._markdown = markdown.MarkdownStream()
         self._put(self._markdown.feed(text))

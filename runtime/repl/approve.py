@@ -362,7 +362,7 @@ class _Asking:
             self.screen.line(line, "dim")
 
 
-def _told(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     """Return a span that `seconds_of` read in the largest unit that it is a number of."""
     name, unit = next((name, _SECONDS[name[0]]) for name in _UNITS if seconds % _SECONDS[name[0]] == 0)
     number = round(seconds / unit)
@@ -371,7 +371,7 @@ def _told(seconds: float) -> str:
 
 def granted_lines(always: Always, question: Question) -> Iterator[str]:
     """Yield what an answer that lasts has granted, and where that is taken back."""
-    span = "" if always.seconds is None else f" for {_told(always.seconds)}"
+    span = "" if always.seconds is None else f" for {_duration(always.seconds)}"
     grants = question.grants(always)
     for where in dict.fromkeys(grant.holds for grant in grants):
         for what in _together((grant for grant in grants if grant.holds == where), set()):

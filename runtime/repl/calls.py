@@ -99,9 +99,9 @@ class CallPrinter:
         if len(first) > _LONGEST_FAILURE and not self._verbose:
             first = f"{first[:_LONGEST_FAILURE]}…"
         number = self._kept(result)
-        said = f"{first} · /why {number}"
+        reason = f"{first} · /why {number}"
         self._screen.put(
-            [(line, "red")] for line in within(self._screen.width, "  ✗ ", said, "    ", by_words=True)
+            [(line, "red")] for line in within(self._screen.width, "  ✗ ", reason, "    ", by_words=True)
         )
 
     def _kept(self, result: ToolResult) -> int:

@@ -121,9 +121,9 @@ class Entrance:
             self._renderer.screen.failed("this terminal opens no editor")
         if result.copies is not None:
             is_copied = self._terminal.copy(result.copies)
-            said = f"{len(result.copies)} characters were handed to the terminal's clipboard"
+            message = f"{len(result.copies)} characters were handed to the terminal's clipboard"
             if is_copied:
-                self._renderer.screen.line(said, "dim")
+                self._renderer.screen.line(message, "dim")
             else:
                 self._renderer.screen.failed("this terminal takes no such text for its clipboard")
 

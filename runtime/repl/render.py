@@ -77,7 +77,7 @@ class Renderer:
 
     def begin(self, what: str = _WAITS) -> None:
         """Something begins that the person waits for."""
-        self._answer.said = False
+        self._answer.has_text = False
         self.activity.begin(what)
 
     def end(self) -> None:
@@ -106,5 +106,5 @@ class Renderer:
             self.screen.failed(str(event.error))
         elif event.reason in _LIMITS:
             self.screen.block(f"! stopped: {_LIMITS[event.reason]}", "yellow")
-        elif event.reason is EndReason.DONE and not self._answer.said and not event.text.strip():
+        elif event.reason is EndReason.DONE and not self._answer.has_text and not event.text.strip():
             self.screen.line("(the model gave an empty answer)", "dim")

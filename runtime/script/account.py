@@ -83,7 +83,7 @@ class RunPrinter:
         event = {"schema": SCHEMA, "type": "slash", "line": step.line, "text": text, "failed": result.failed}
         event["data"] = None if result.data is None else dict(result.data)
         self._printer.event(event)
-        self.happened.said.append(text)
+        self.happened.texts.append(text)
         self._printer.answer("".join(f"{line}\n" for line in text.split("\n")) if text else "")
 
     def met(self, expected: Expectation) -> None:
@@ -109,8 +109,8 @@ class RunPrinter:
         self.happened.results.append(result)
         self._calls += 1
         self._denied += result.outcome.status is Status.DENIED
-        self.happened.said.append(result.shown)
-        for line in (*_told(result), *(_whole(result) if self._printer.options.verbose else ())):
+        self.happened.texts.append(result.shown)
+        for line in (*_result_lines(result), *(_whole(result) if self._printer.options.verbose else ())):
             self._printer.note(f"     {line}")
 
     def _answer(self, text: str) -> None:
@@ -122,7 +122,7 @@ class RunPrinter:
         self._stripper = strip.start(_MODEL)
         self._printer.end_answer()
         if self._text:
-            self.happened.said.append("".join(self._text))
+            self.happened.texts.append("".join(self._text))
         self._text = []
 
 
@@ -132,7 +132,7 @@ def _asked(call: ToolCall) -> str:
     return f"{visible(call.tool)} {shown}"
 
 
-def _told(result: ToolResult) -> Iterator[str]:
+def _result_lines(result: ToolResult) -> Iterator[str]:
     """Yield what was decided, and what came of it."""
     error, outcome = result.error or {}, result.outcome
     if outcome.status is Status.DENIED:

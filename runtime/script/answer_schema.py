@@ -42,8 +42,8 @@ class UnfitAnswer(Exception):
         self.problems = tuple(problems)
 
     @property
-    def told(self) -> str:
-        """The report for the model."""
+    def report(self) -> str:
+        """What is wrong with the answer, for the model."""
         return "\n".join(("What was wrong:", *(f"- {problem}" for problem in self.problems)))
 
 

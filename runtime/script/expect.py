@@ -82,7 +82,7 @@ class Happened:
 
     turns: list[TurnEnded] = field(default_factory=list)
     results: list[ToolResult] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     audit: list[str] = field(default_factory=list)
     files: dict[str, str | None] = field(default_factory=dict)
 
@@ -134,7 +134,7 @@ def found_instead(expected: Expectation, happened: Happened) -> str | None:
     if expected.word in ABOUT_FILES:
         return _file_instead(expected, happened.files.get(expected.value))
     if expected.word in {"text", "audit"}:
-        texts = happened.audit if expected.word == "audit" else happened.said
+        texts = happened.audit if expected.word == "audit" else happened.texts
         return None if any(expected.value in text for text in texts) else _quoted(texts)
     if any(_meets(expected, result) for result in happened.results):
         return None
@@ -142,7 +142,7 @@ def found_instead(expected: Expectation, happened: Happened) -> str | None:
         codes = [r.outcome.exit_code for r in happened.results if r.outcome.exit_code is not None]
         # Only the last program speaks; an earlier one with the right code does not help.
         return None if codes and codes[-1] == int(expected.value) else _programs(codes)
-    return "; ".join(map(_told, happened.results)) or "no call"
+    return "; ".join(map(_result_line, happened.results)) or "no call"
 
 
 def _file_instead(expected: Expectation, content: str | None) -> str | None:
@@ -169,7 +169,7 @@ def _programs(codes: Sequence[int]) -> str:
     return f"exit {codes[-1]}" if codes else "no program ran"
 
 
-def _told(result: ToolResult) -> str:
+def _result_line(result: ToolResult) -> str:
     """Name a call's outcome in the words of an expectation."""
     outcome = result.outcome
     if outcome.status is Status.DENIED:

@@ -186,7 +186,7 @@ class _Headless:
                 self.value = form.read(ended.text)
             except UnfitAnswer as unfit:
                 self.printer.note(f"the answer does not fit the schema: {unfit}")
-                data, problems = unfit.told, unfit.problems
+                data, problems = unfit.report, unfit.problems
             else:
                 self.printer.answer(f"{to_json(self.value)}\n")
                 return

@@ -48,7 +48,7 @@ class Report:
         try:
             yield
         except CliError as error:
-            failure = (error.code, _told(error))
+            failure = (error.code, _failure_text(error))
             raise
         except BaseException as error:
             failure = (type(error).__name__, "the step did not come to its end")
@@ -86,7 +86,7 @@ class Report:
             raise CliError(Exit.GENERAL_ERROR, "REPORT_LOST", why, phase="report") from error
 
 
-def _told(error: CliError) -> str:
+def _failure_text(error: CliError) -> str:
     """Return the message with what an expectation wanted and got."""
     detail = (f"{name}: {error.detail[name]}" for name in ("expected", "found") if name in error.detail)
     return "; ".join((error.message, *detail))

@@ -63,7 +63,7 @@ class EventRelay:
 
     def __init__(self) -> None:
         self.listeners: list[Callable[[RunEvent], None]] = []
-        self._told: set[str] = set()
+        self._alerted: set[str] = set()
 
     def live(self, call: str, chunk: str) -> None:
         """A running call put out a piece of text."""
@@ -75,8 +75,8 @@ class EventRelay:
 
     def tell_once(self, message: str) -> None:
         """Alert the person of something, unless that was done."""
-        if message not in self._told:
-            self._told.add(message)
+        if message not in self._alerted:
+            self._alerted.add(message)
             self.alert(message)
 
     def emit(self, event: RunEvent) -> None:

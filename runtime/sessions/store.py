@@ -89,7 +89,7 @@ class SessionStore:
 class ResumedSession:
     """A session as it was left: its state, its conversation, what it has cost, and how it is listed.
 
-    `events` are recorded because it is resumed, `told` is shown to the person.
+    `events` are recorded because it is resumed, `notices` are shown to the person.
     """
 
     session: Session
@@ -97,7 +97,7 @@ class ResumedSession:
     charges: Sequence[Charge]
     conversation: Conversation
     events: tuple[Event, ...]
-    told: tuple[str, ...]
+    notices: tuple[str, ...]
     lapsed: bool
 
 
@@ -247,7 +247,7 @@ async def take_up(kept: SessionStore, found: Conversation, fresh: Session, diges
     # Words that come back weigh what they weighed, also where the record of that was lost.
     if unlabelled := origins_of(recall) - fold.session.labels:
         happened.append(TextSeen(now, tuple(sorted(unlabelled))))
-    notices = tuple(_told(fold, lapsed=lapsed))
+    notices = tuple(_notices(fold, lapsed=lapsed))
     # The level of autonomy was set for that time only.
     session = replace(fold.session, policy=fresh.policy)
     return ResumedSession(session, taken_up(recall), recall.charges, found, tuple(happened), notices, lapsed)
@@ -352,7 +352,7 @@ async def _folded(session: Session, events: Iterator[Event]) -> _Fold:
     return fold
 
 
-def _told(fold: _Fold, *, lapsed: bool) -> Iterator[str]:
+def _notices(fold: _Fold, *, lapsed: bool) -> Iterator[str]:
     if lapsed and (fold.session.grants or fold.session.levels):
         yield (
             "the workspace or the configuration is another one than before: what was always-allowed in this "

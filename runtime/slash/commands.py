@@ -37,11 +37,11 @@ from ..describe import (
 )
 from ..exits import CliError
 from ..sessions import find, fork, last_lines, session_line
-from .handlers import diff_told, export_told, jobs_told, notes_told, redo_told, servers_told, undo_told
+from .handlers import diff_text, export_text, jobs_text, notes_text, redo_text, servers_text, undo_text
 from .own import own_commands, project_commands, read_own, read_project_command
 from .result import Handler, Misused, SlashCommandSpec, SlashResult, failed
 from .rights import plan, set_autonomy, set_labels, set_permissions, set_trust
-from .skills import skill_turn, skills_told
+from .skills import skill_turn, skills_text
 
 if TYPE_CHECKING:
     from leeward.memory.audit import Record
@@ -295,8 +295,8 @@ async def _show(_runtime: Runtime, argument: str) -> SlashResult:
 
 
 async def _copy(runtime: Runtime, _argument: str) -> SlashResult:
-    said = (one.text for one in reversed(runtime.conversation.messages) if one.role == "assistant")
-    text = next((text for text in said if text.strip()), "")
+    answers = (one.text for one in reversed(runtime.conversation.messages) if one.role == "assistant")
+    text = next((text for text in answers if text.strip()), "")
     if not text:
         return failed("there is no answer yet")
     # What a clipboard holds is pasted anywhere, into a shell, too.
@@ -322,7 +322,7 @@ async def _doctor(runtime: Runtime, _argument: str) -> SlashResult:
 
 async def _skill(runtime: Runtime, argument: str) -> SlashResult:
     if not argument:
-        return SlashResult(await skills_told(runtime))
+        return SlashResult(await skills_text(runtime))
     turn = await skill_turn(runtime, argument)
     return SlashResult("no skill is followed any more" if turn is None else "", turn)
 
@@ -355,7 +355,7 @@ async def _exit(_runtime: Runtime, _argument: str) -> SlashResult:
     return SlashResult(exit=True)
 
 
-def _told(tell: Callable[[Runtime, str], Awaitable[str]]) -> Handler:
+def _text_handler(tell: Callable[[Runtime, str], Awaitable[str]]) -> Handler:
     """Return a command that has something to say, or fails with why it has not."""
 
     async def handler(runtime: Runtime, argument: str) -> SlashResult:
@@ -388,7 +388,7 @@ SUBJECTS: Mapping[str, tuple[SlashCommandSpec, ...]] = {
             "export",
             "/export [FILE]",
             "write this session to a page, or to Markdown (.md)",
-            _told(export_told),
+            _text_handler(export_text),
         ),
         SlashCommandSpec("copy", "/copy", "the last answer, to the clipboard of the terminal", _copy),
         SlashCommandSpec("exit", "/exit", "leave", _exit, ("quit", "q", "bye")),
@@ -421,17 +421,24 @@ SUBJECTS: Mapping[str, tuple[SlashCommandSpec, ...]] = {
         SlashCommandSpec(
             "skill", "/skill [NAME [WORDS] | off]", "go on by a skill; the skills there are", _skill
         ),
-        SlashCommandSpec("undo", "/undo [force]", "take back what the last call changed", _told(undo_told)),
-        SlashCommandSpec("redo", "/redo [force]", "do again what was taken back", _told(redo_told)),
-        SlashCommandSpec("diff", "/diff [all]", "what the last call changed, or all calls", _told(diff_told)),
         SlashCommandSpec(
-            "jobs", "/jobs [ID | stop ID]", "commands in the background; see one, end one", _told(jobs_told)
+            "undo", "/undo [force]", "take back what the last call changed", _text_handler(undo_text)
+        ),
+        SlashCommandSpec("redo", "/redo [force]", "do again what was taken back", _text_handler(redo_text)),
+        SlashCommandSpec(
+            "diff", "/diff [all]", "what the last call changed, or all calls", _text_handler(diff_text)
+        ),
+        SlashCommandSpec(
+            "jobs",
+            "/jobs [ID | stop ID]",
+            "commands in the background; see one, end one",
+            _text_handler(jobs_text),
         ),
         SlashCommandSpec(
             "memory",
             "/memory [ID | delete ID | everywhere ID]",
             "notes for later sessions; read, delete, let one hold everywhere",
-            _told(notes_told),
+            _text_handler(notes_text),
         ),
     ),
     "settings": (
@@ -440,7 +447,7 @@ SUBJECTS: Mapping[str, tuple[SlashCommandSpec, ...]] = {
         ),
         SlashCommandSpec("tools", "/tools", "the tools, their trust and their effects", _tools),
         SlashCommandSpec(
-            "mcp", "/mcp [NAME | end NAME]", "servers and their tools; end one", _told(servers_told)
+            "mcp", "/mcp [NAME | end NAME]", "servers and their tools; end one", _text_handler(servers_text)
         ),
         SlashCommandSpec(
             "config", "/config [KEY]", "values that are set, and where; all below a key", _config

@@ -30,7 +30,7 @@ from ..sessions import difference, export_lines, find, job_lines, page_lines, se
 if TYPE_CHECKING:
     from ..app import Runtime
 
-__all__ = ["diff_told", "export_told", "jobs_told", "notes_told", "redo_told", "servers_told", "undo_told"]
+__all__ = ["diff_text", "export_text", "jobs_text", "notes_text", "redo_text", "servers_text", "undo_text"]
 
 
 _MCP_USAGE = "usage: /mcp [NAME | end NAME]"
@@ -38,7 +38,7 @@ _OFF = "checkpoints are off: see [tools.shell] checkpoints"
 _MOST_LINES = 400
 
 
-async def undo_told(runtime: Runtime, argument: str) -> str:
+async def undo_text(runtime: Runtime, argument: str) -> str:
     """Take back what the last call changed that is not taken back; say what was put back.
 
     Raises:
@@ -48,16 +48,16 @@ async def undo_told(runtime: Runtime, argument: str) -> str:
     return await _turned(runtime, argument, undo=True)
 
 
-async def redo_told(runtime: Runtime, argument: str) -> str:
+async def redo_text(runtime: Runtime, argument: str) -> str:
     """Do again what was taken back last.
 
     Raises:
-        CliError, RecordError, ToolError: as `undo_told`.
+        CliError, RecordError, ToolError: as `undo_text`.
     """
     return await _turned(runtime, argument, undo=False)
 
 
-async def diff_told(runtime: Runtime, argument: str) -> str:
+async def diff_text(runtime: Runtime, argument: str) -> str:
     """Show what the last call changed, or with "all" every call of the session.
 
     Raises:
@@ -147,7 +147,7 @@ def _count(number: int) -> str:
 _SHOWN = 20  # lines
 
 
-async def export_told(runtime: Runtime, argument: str) -> str:
+async def export_text(runtime: Runtime, argument: str) -> str:
     """Write the session to a new file: a page, or Markdown where its name ends so.
 
     Raises:
@@ -172,7 +172,7 @@ async def export_told(runtime: Runtime, argument: str) -> str:
     return f"written to {visible(str(path))}"
 
 
-async def jobs_told(runtime: Runtime, argument: str) -> str:
+async def jobs_text(runtime: Runtime, argument: str) -> str:
     """List all jobs, show one with its latest output, or end one.
 
     Raises:
@@ -195,7 +195,7 @@ _USAGE = "usage: /memory [ID | delete ID | everywhere ID]"
 _NOTES = 1000
 
 
-async def notes_told(runtime: Runtime, argument: str) -> str:
+async def notes_text(runtime: Runtime, argument: str) -> str:
     """List the notes of this workspace, show one, delete it, or let it hold everywhere.
 
     Raises:
@@ -222,7 +222,7 @@ async def notes_told(runtime: Runtime, argument: str) -> str:
     raise CliError(Exit.ARG_ERROR, "USAGE", _USAGE)
 
 
-async def servers_told(runtime: Runtime, argument: str) -> str:
+async def servers_text(runtime: Runtime, argument: str) -> str:
     """Show the servers, or one of them with its tools; end one, which the next call starts again.
 
     Raises:
@@ -231,11 +231,11 @@ async def servers_told(runtime: Runtime, argument: str) -> str:
     servers, words = runtime.servers, argument.split()
     if not words:
         lines = [
-            visible(f"{name}: {server.state} · {server.settings.told}")
+            visible(f"{name}: {server.state} · {server.settings.endpoint}")
             for name, server in servers.servers.items()
         ]
         lines += [
-            visible(f"{name}: not allowed · {one.told} ({servers.names.allowing(name)} allows it)")
+            visible(f"{name}: not allowed · {one.endpoint} ({servers.names.allowing(name)} allows it)")
             for name, one in servers.names.waiting.items()
         ]
         return "\n".join(lines) or "there are no servers; leeward mcp add NAME -- COMMAND adds one"
@@ -250,5 +250,5 @@ async def servers_told(runtime: Runtime, argument: str) -> str:
         raise CliError(Exit.ARG_ERROR, "USAGE", _MCP_USAGE)
     session, source = runtime.pipeline.session, server.settings.source
     specs = [spec for spec in runtime.tools.specs() if spec.source == source]
-    heads = [visible(f"{words[0]}: {server.state} · {server.settings.told}")]
+    heads = [visible(f"{words[0]}: {server.state} · {server.settings.endpoint}")]
     return "\n".join([*heads, *(tool_line(spec, session) for spec in specs)])

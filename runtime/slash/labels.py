@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from ..app import RuntimeSession
 
-__all__ = ["endorsed", "files_told", "labels_told"]
+__all__ = ["endorsed", "files_text", "labels_text"]
 
 _ALL = "all"
 
 
-def labels_told(session: Session, argument: str) -> str:
+def labels_text(session: Session, argument: str) -> str:
     """Return the labels with what brought each, or what is known of the value that `argument` is."""
     words = argument.split(" ")
     value = " ".join(word for word in words if word != "--json").strip()
@@ -39,7 +39,7 @@ def labels_told(session: Session, argument: str) -> str:
     return "\n".join(_lines(answer))
 
 
-async def files_told(runtime: RuntimeSession, argument: str) -> str:
+async def files_text(runtime: RuntimeSession, argument: str) -> str:
     """Return the labelled files of the workspace, each with whose words it holds and what these came from."""
     rows = (await runtime.labels.store.standing(runtime.pipeline.session.policy.workspace)).paths
     if argument.strip() == "--json":

@@ -19,7 +19,7 @@ from ..app import Runtime
 from ..describe import permission_lines, trust_line
 from ..exits import CliError
 from ..sessions import grant_lines, revoke, take_in
-from .labels import endorsed, files_told, labels_told
+from .labels import endorsed, files_text, labels_text
 from .result import Misused, SlashResult, failed
 
 __all__ = ["plan", "set_autonomy", "set_labels", "set_permissions", "set_trust"]
@@ -108,8 +108,8 @@ async def set_labels(runtime: Runtime, argument: str) -> SlashResult:
             raise Misused
         return SlashResult(done)
     if word == "files":
-        return SlashResult(await files_told(runtime, rest))
-    return SlashResult(labels_told(runtime.pipeline.session, argument))
+        return SlashResult(await files_text(runtime, rest))
+    return SlashResult(labels_text(runtime.pipeline.session, argument))
 
 
 async def set_autonomy(runtime: Runtime, argument: str) -> SlashResult:

@@ -19,10 +19,10 @@ from ..exits import CliError, Exit
 if TYPE_CHECKING:
     from ..app import Runtime
 
-__all__ = ["skill_turn", "skills_told"]
+__all__ = ["skill_turn", "skills_text"]
 
 
-async def skills_told(runtime: Runtime) -> str:
+async def skills_text(runtime: Runtime) -> str:
     """Return the skills there are, a line each, and the one that is followed."""
     lines = [one.line for one in await trio.to_thread.run_sync(list_skills, runtime.skills)]
     name = runtime.pipeline.session.skill

@@ -194,7 +194,7 @@ def granted_by(always: Always, asks: Asks, action: Action, policy: Policy) -> tu
 def _ran(of: Action, policy: Policy) -> Iterator[tuple[str, str | None]]:
     """Yield a pattern of each command that ran, and the folder it started in (None: the workspace's root)."""
     for line in (atom.canonical for atom in of.of_kind(Kind.COMMAND)):
-        for argv, folder in starts(line, policy, line.said) if isinstance(line, CommandLine) else ():
+        for argv, folder in starts(line, policy, line.written) if isinstance(line, CommandLine) else ():
             yield exact_words(argv), None if folder == policy.workspace else folder
 
 

@@ -72,13 +72,13 @@ def reads_lent(action: Action, session: Session) -> bool:
 def lending_word(
     action: Action, lent: tuple[tuple[ScopedSecret, str], ...], session: Session, *, force: bool
 ) -> Allow | Ask:
-    """Allow a line that is lent secrets to run for real, once the person said yes to these.
+    """Allow a line that is lent secrets to run for real, once the person has agreed to lend these.
 
     With `force` a question is put in any case. A yes is to the code that the line runs by name: one that a
     model writes anew could tell the secret bit by bit, by how it ends.
     """
-    names, is_told = lent_names(lent, action), UNKNOWN not in action.bound.code.values()
-    if not force and is_told and session.lent.issuperset(names):
+    names, is_known = lent_names(lent, action), UNKNOWN not in action.bound.code.values()
+    if not force and is_known and session.lent.issuperset(names):
         return Allow(runs=Runs.REAL)
     shows = all(secret.shows_output for secret, _ in lent)
     facts = [("secret", name) for name in names]
@@ -93,7 +93,7 @@ def _words_of(atom: Atom) -> tuple[str, ...]:
     if not isinstance(line, CommandLine) or not _PLAIN.fullmatch(atom.raw.strip()):
         return ()
     words = tuple(shlex.split(atom.raw))
-    return words if line.said == (words,) and "=" not in words[0] else ()
+    return words if line.written == (words,) and "=" not in words[0] else ()
 
 
 def _begins(argv: tuple[str, ...], rule: str) -> bool:

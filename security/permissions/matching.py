@@ -182,7 +182,7 @@ def covers_change(rules: tuple[Rule, ...], of: Action, atom: Atom, policy: Polic
     for line in (one.canonical for one in of.of_kind(Kind.COMMAND)):
         behind = [(rule, replace(rule, match=rule.command)) for rule in named]
         ran = [one for _, one in behind]
-        used = _covering_line(ran, line, policy, line.said) if isinstance(line, CommandLine) else ()
+        used = _covering_line(ran, line, policy, line.written) if isinstance(line, CommandLine) else ()
         if not used:
             return ()
         found += [rule for rule, one in behind if one in used]

@@ -116,7 +116,7 @@ class Journal:
         if tool in self._alerted and not limits.auto_block:
             return
         self._alerted.add(tool)
-        cause = f"anomaly window: {window.told(tool)}; /trust {tool} LEVEL lifts it"
+        cause = f"anomaly window: {window.summary(tool)}; /trust {tool} LEVEL lifts it"
         tell(partial(self._observer.alert, f"critical: {tool}: {cause}"))
         if limits.auto_block:
             await self.note(LevelSet(self.now(), tool, TrustLevel.BLOCKED, cause))
@@ -126,5 +126,5 @@ def tell(speak: Callable[[], None]) -> None:
     """Let an observer hear something; one that fails stops no call."""
     try:
         speak()
-    except Exception as error:  # noqa: BLE001 — one of the three: an observer may break, a call may not
+    except Exception as error:  # noqa: BLE001 — an observer may break, a call may not
         warnings.warn(f"an observer failed: {error!r}", RuntimeWarning, stacklevel=2)

@@ -120,7 +120,7 @@ def _bounded(
     if tree is None:
         values = frozenset(_strings(thaw(action.arguments)))
         return RedactedArguments(text[:_LONGEST], ("",), (), secrets | values)
-    tree = _rewritten(tree, lambda pointer, said: mask_of("secret", said) if pointer in spelled else said)
+    tree = _rewritten(tree, lambda pointer, text: mask_of("secret", text) if pointer in spelled else text)
     changes = tuple(_changes(thaw(action.arguments), tree))
     masked = tuple(pointer for pointer, _, _ in changes)
     for _, was, now in changes:

@@ -64,8 +64,8 @@ class AnomalyDetector:
         window = self.windows.get(tool, ())
         return sum(not one.succeeded for one in window), len(window)
 
-    def told(self, tool: str) -> str:
-        """Say how much of a tool's window is failures, and whether refusals are among them."""
+    def summary(self, tool: str) -> str:
+        """Return how many calls in the window of a tool failed, in words."""
         failed, seen = self.failures(tool)
         refused = any(one.refused for one in self.windows.get(tool, ()))
         return f"{failed} of {seen} failed{' or were refused' if refused else ''}"

@@ -181,7 +181,7 @@ def _compare(read: list[nouns.CommandLine], report: Report) -> None:
 
 
 def _foreseen(line: nouns.CommandLine) -> list[tuple[str, ...]]:
-    return [(argv[0].rpartition("/")[2], *argv[1:]) for argv in line.said]
+    return [(argv[0].rpartition("/")[2], *argv[1:]) for argv in line.written]
 
 
 def _matches(record: str, argv: tuple[str, ...]) -> bool:

@@ -45,7 +45,7 @@ def test_what_an_executor_needs_is_lent_or_told_or_missing(tmp_path):
     needy, other = Needy("FAKE_TOKEN"), Needy()
     both = [Registered(needy, "plug-in a"), Registered(other, "plug-in b")]
     vault = open_vault(config(tmp_path, LENT), both, "/askpass", {"FAKE_TOKEN": VALUE})
-    assert (vault.values, vault.told) == (frozenset({VALUE}), ())
+    assert (vault.values, vault.notices) == (frozenset({VALUE}), ())
     hand_out(vault, both, dict)
     assert list(needy.client) == ["FAKE_TOKEN"] and other.client is None
     for name in ("deploy", "git push"):
@@ -56,7 +56,7 @@ def test_what_an_executor_needs_is_lent_or_told_or_missing(tmp_path):
     assert VALUE not in repr(vault) + repr(lent)
     old = open_vault(config(tmp_path), both, "/askpass", {"FAKE_TOKEN": VALUE})
     assert old.values == {VALUE} and not old.lendable
-    assert "[secrets.FAKE_TOKEN]" in old.told[0] and "no longer given" in old.told[0]
+    assert "[secrets.FAKE_TOKEN]" in old.notices[0] and "no longer given" in old.notices[0]
 
 
 @pytest.mark.parametrize(

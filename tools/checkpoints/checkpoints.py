@@ -112,7 +112,7 @@ class Checkpoints:
     _checked: float = float("-inf")
     _jobs: dict[str, _Taken] = field(default_factory=dict)
     _claims: list[frozenset[bytes]] = field(default_factory=list)
-    _said: set[str] = field(default_factory=set)
+    _warned: set[str] = field(default_factory=set)
     _at_work: dict[str, _Taken] = field(default_factory=dict)
     """By call: what runs in the foreground, or has ended and is being written down."""
 
@@ -131,7 +131,7 @@ class Checkpoints:
         except (OSError, ToolError) as error:
             return f"nothing of it: {error}"
         text = snapshot.uncovered.describe()
-        self._said.add(text)
+        self._warned.add(text)
         return text
 
     @asynccontextmanager
@@ -257,8 +257,8 @@ class Checkpoints:
 
     def _say(self, text: str) -> None:
         """Tell the person what is not covered, unless a question or this did already."""
-        if text and text not in self._said:
-            self._said.add(text)
+        if text and text not in self._warned:
+            self._warned.add(text)
             self.alert(f"/undo does not cover: {text}")
 
     async def _after(self, taken: _Taken) -> None:

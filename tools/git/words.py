@@ -17,7 +17,7 @@ from leeward.security.sandbox import IndexEntry, ref_kind
 from leeward.security.text import visible
 
 from .facts import GitFacts, Move, is_hash
-from .said import Said, confirm, many, short
+from .report import GitReport, confirm, many, short
 from .store import GitAnswer
 from .view import TooMuch
 
@@ -49,7 +49,7 @@ def words_of(facts: GitFacts, answer: GitAnswer | None) -> list[str]:
     """
     if facts.is_gone:
         return facts.notes
-    report = Said(facts, answer or GitAnswer())
+    report = GitReport(facts, answer or GitAnswer())
     confirm(facts, report)
     facts.deny_rest()
     words = _Words(facts, report)
@@ -65,8 +65,8 @@ def words_of(facts: GitFacts, answer: GitAnswer | None) -> list[str]:
 class _Words:
     """The changes of a repository, in words, from git's report."""
 
-    def __init__(self, facts: GitFacts, report: Said) -> None:
-        self.facts, self.said, self.answer = facts, report, report.answer
+    def __init__(self, facts: GitFacts, report: GitReport) -> None:
+        self.facts, self.report, self.answer = facts, report, report.answer
 
     # -------------------------------------------------------------- repositories
 
@@ -78,7 +78,7 @@ class _Words:
         branch = visible(ref_kind(head)) if head and not is_hash(head) else "no branch"
         lines = [f"{what} on {branch}, {many(len(files), 'file')}"]
         if oid is not None:
-            lines.append(f"{self.said.count('head')}, last {self.said.tip(oid)}")
+            lines.append(f"{self.report.count('head')}, last {self.report.tip(oid)}")
         kinds = Counter(ref_kind(move.name).rpartition(" ")[0] for move in self.facts.moves)
         lines += [f"{kind}: {count:,}" for kind, count in sorted(kinds.items())]
         return "; ".join([*lines, *self.facts.notes, *self._staged()])
@@ -118,31 +118,33 @@ class _Words:
     def _moved(self, move: Move) -> str:
         kind = "HEAD, on no branch," if move.name == "HEAD" else short(ref_kind(move.name))
         if move.new is None:
-            return f"{kind} is deleted (it was {self.said.tip(move.old)})"
+            return f"{kind} is deleted (it was {self.report.tip(move.old)})"
         if not is_hash(move.new):
             return f"{kind} becomes another name of {short(ref_kind(move.new))}"
         if move.name.startswith("refs/tags/"):
-            became = "is created at" if move.old is None else f"moves from {self.said.tip(move.old)} to"
-            return f"{kind} {became} {self.said.tip(move.new)}"
+            became = "is created at" if move.old is None else f"moves from {self.report.tip(move.old)} to"
+            return f"{kind} {became} {self.report.tip(move.new)}"
         return f"{self._way(kind, move)}{self._diff(move.name)}"
 
     def _way(self, kind: str, move: Move) -> str:
         """Say which commits came to a reference, and which went."""
         came, went = f"{move.name}+", f"{move.name}-"
-        to = self.said.tip(move.new)
+        to = self.report.tip(move.new)
         if not is_hash(move.old):
             more = (
-                f", with {self.said.count(came)}: {self.said.commits(came)}" if self.said.number(came) else ""
+                f", with {self.report.count(came)}: {self.report.commits(came)}"
+                if self.report.number(came)
+                else ""
             )
             return f"{kind} is created at {to}{more}"
-        if self.said.number(came) is None or self.said.number(went) is None:
-            return f"{kind} moves from {self.said.tip(move.old)} to {to}"
-        if not self.said.number(went):
-            return f"{self.said.count(came)} on {kind}: {self.said.commits(came)}"
-        if not self.said.number(came):
-            return f"{kind} moves back by {self.said.count(went)}, to {to}"
-        new = f"{self.said.count(came)} ({self.said.commits(came)})"
-        return f"{kind} is rewritten: {new} in the place of {self.said.commits(went)}"
+        if self.report.number(came) is None or self.report.number(went) is None:
+            return f"{kind} moves from {self.report.tip(move.old)} to {to}"
+        if not self.report.number(went):
+            return f"{self.report.count(came)} on {kind}: {self.report.commits(came)}"
+        if not self.report.number(came):
+            return f"{kind} moves back by {self.report.count(went)}, to {to}"
+        new = f"{self.report.count(came)} ({self.report.commits(came)})"
+        return f"{kind} is rewritten: {new} in the place of {self.report.commits(went)}"
 
     def _stash(self, added: list[str], removed: list[str]) -> Iterator[str]:
         if added:
@@ -151,7 +153,7 @@ class _Words:
             yield f"taken from the stash: {_listed(map(short, removed))}"
 
     def _pointed(self, name: str, oids: list[str]) -> Iterator[str]:
-        tips = _listed(map(self.said.tip, oids))
+        tips = _listed(map(self.report.tip, oids))
         if name in _IN_PROGRESS:
             what = _IN_PROGRESS[name]
             yield f"a {what} of {tips} is in progress" if oids else f"the {what} in progress is over"

@@ -110,7 +110,7 @@ class Fetcher:
         """
         answer, hops = await self._open(url, cleared)
         text, links = _readable(answer)
-        return _told(answer, hops, text + answer.body.marker, links)
+        return _output(answer, hops, text + answer.body.marker, links)
 
     async def web_scrape(
         self,
@@ -132,7 +132,7 @@ class Fetcher:
         if kind not in HTML_TYPES:
             raise PermanentFailure(f"{answer.url} is {kind}, and only web pages have elements to select")
         found = selector.of(answer.body.text(answer.content_type), answer.url)
-        return _told(answer, hops, found.text, found.links, found.notice)
+        return _output(answer, hops, found.text, found.links, found.notice)
 
     async def _open(self, url: Url, cleared: Cleared) -> tuple[Response, int]:
         """Return what a judged URL answers in the end, and how many redirects led there.
@@ -178,7 +178,7 @@ def _size(answer: Response) -> str:
     return f"{media_type(answer.content_type)}, {more}{len(answer.body.content)} bytes"
 
 
-def _told(answer: Response, hops: int, text: str, links: Sequence[str], *notices: str) -> Output:
+def _output(answer: Response, hops: int, text: str, links: Sequence[str], *notices: str) -> Output:
     """Return a text with what there is to say about it; a final URL was chosen by the other side."""
     parts = [f"HTTP {answer.status}, {_size(answer)}"]
     if hops:

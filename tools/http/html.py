@@ -188,7 +188,7 @@ class _Writer:
     def __init__(self, links: Links) -> None:
         self._links = links
         self._lines: list[str] = []
-        self._said: list[str] = []
+        self._line: list[str] = []
         self._mark = ""
         self._anchors: list[tuple[int, int]] = []
         self._lists: list[int | None] = []
@@ -213,9 +213,9 @@ class _Writer:
                 self._verbatim += 1
                 self._lines.append("```")
             case "a":
-                self._anchors.append((len(self._said), len(self._lines)))
-            case "td" | "th" if self._said:
-                self._said.append(" | ")
+                self._anchors.append((len(self._line), len(self._lines)))
+            case "td" | "th" if self._line:
+                self._line.append(" | ")
             case "br":
                 self._break(blank=False)
             case _:
@@ -245,10 +245,10 @@ class _Writer:
         """Add the text of an element."""
         if not self._verbatim:
             text = _BLANKS.sub(" ", text)
-            if not self._said or self._said[-1].endswith(" "):
+            if not self._line or self._line[-1].endswith(" "):
                 text = text.removeprefix(" ")
         if text:
-            self._said.append(text)
+            self._line.append(text)
 
     def finish(self) -> str:
         """Return all that was written."""
@@ -257,20 +257,20 @@ class _Writer:
 
     def _inline(self, node: LexborNode, tag: str) -> None:
         if tag in {"code", "kbd", "samp"} and not self._verbatim:
-            self._said.append("`")
+            self._line.append("`")
         elif tag == "img" and (alt := (node.attributes.get("alt") or "").strip()):
-            self._said.append(f"[image: {_BLANKS.sub(' ', alt)}]")
+            self._line.append(f"[image: {_BLANKS.sub(' ', alt)}]")
 
     def _link(self, reference: str | None) -> None:
         start, line = self._anchors.pop()
         url = self._links.add(reference)
         if url is None:
             return
-        text = "".join(self._said[start:]) if line == len(self._lines) else ""
+        text = "".join(self._line[start:]) if line == len(self._lines) else ""
         if text.strip():
-            self._said[start:] = [f"[{text.strip()}]({url})", " " if text.endswith(" ") else ""]
+            self._line[start:] = [f"[{text.strip()}]({url})", " " if text.endswith(" ") else ""]
         else:
-            self._said.append(f"<{url}>")
+            self._line.append(f"<{url}>")
 
     def _bullet(self) -> str:
         number = self._lists[-1] if self._lists else None
@@ -281,8 +281,8 @@ class _Writer:
 
     def _break(self, *, blank: bool) -> None:
         """End the line, if it is not empty; a blank one separates paragraphs."""
-        text = "".join(self._said)
-        self._said = []
+        text = "".join(self._line)
+        self._line = []
         margin = "> " * min(self._quotes, _DEEPEST_MARGIN)
         if self._verbatim:
             self._lines.extend(margin + line for line in text.strip("\n").split("\n") if text)

@@ -54,10 +54,10 @@ class FormField:
     is_required: bool = False
 
     @property
-    def told(self) -> str:
-        """What it takes, in a line."""
-        takes = f"{self.kind} {', '.join(self.choices)}" if self.choices else str(self.kind)
-        return f"{takes}{'' if self.is_required else ', may be left out'}"
+    def takes(self) -> str:
+        """The values it takes, in words."""
+        values = f"{self.kind} {', '.join(self.choices)}" if self.choices else str(self.kind)
+        return f"{values}{'' if self.is_required else ', may be left out'}"
 
     def value(self, typed: str) -> Json:
         """Return what was typed as a value.
@@ -76,7 +76,7 @@ class FormField:
                 return int(typed)
             case FieldKind.NUMBER:
                 return float(typed)
-        raise ValueError(self.told)
+        raise ValueError(self.takes)
 
 
 def form_fields(schema: Mapping[str, Json]) -> tuple[FormField, ...] | None:

@@ -93,7 +93,7 @@ class ServerSettings:
         return reached | (Effect.WRITE | Effect.CREATE if self.writes else Effect(0))
 
     @property
-    def told(self) -> str:
-        """How it is reached, in a line: its service, or the command a shell would start it by."""
+    def endpoint(self) -> str:
+        """The URL of its service, or the command line that starts it."""
         given = [f"{name}={shlex.quote(value)}" for name, value in sorted(self.env.items())]
         return self.url or " ".join((*given, shlex.join(self.command)))

@@ -274,7 +274,7 @@ class SupervisedStart:
 
 @dataclass(slots=True)
 class SupervisedProcess:
-    """A program under its reaper, which waits until `hold` is closed; `said` is the reaper's output so far.
+    """A program under its reaper, which waits until `hold` is closed; `reports` is its output.
 
     `disk` is held against what it may write there.
     """
@@ -283,7 +283,7 @@ class SupervisedProcess:
     hold: int
     status: trio.lowlevel.FdStream
     owns_supervisor: bool = False
-    said: bytes = b""
+    reports: bytes = b""
     pid: int = 0
     limits: Limits = field(default_factory=Limits)
     group: Group | None = None
@@ -300,7 +300,7 @@ class SupervisedProcess:
         return None if what is None else Exceeded(what, self.limits.bound(what))
 
     def _reported(self, word: bytes) -> bytes:
-        return reported_behind(word, self.said)
+        return reported_behind(word, self.reports)
 
     async def begin(self) -> None:
         """Wait until it is known who the reaper is."""
@@ -314,7 +314,7 @@ class SupervisedProcess:
             chunk = await self.status.receive_some()
             if not chunk:
                 return
-            self.said += bytes(chunk)
+            self.reports += bytes(chunk)
 
     async def ended(self) -> int:
         """Wait for the program's end and return its code, negative for a signal.
@@ -359,7 +359,7 @@ class SupervisedProcess:
         """Whether the reaper is there: only then is its number its own."""
         with suppress(BlockingIOError):
             while chunk := os.read(self.status.fileno(), 64):
-                self.said += chunk
+                self.reports += chunk
             return False
         return self.pid > 0
 

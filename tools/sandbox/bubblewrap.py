@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["BubblewrapStart", "run_program"]
 
 _CODE = regex(rb'"exit-code"')
-_TOLD = 4096
+_STATUS_BYTES = 4096
 
 # What bubblewrap reads and writes beside its standard streams, and the number it finds each at.
 _GIVEN = tuple(
@@ -152,7 +152,7 @@ class _Bubble:
     kept: SupervisedProcess
     status: trio.lowlevel.FdStream
     broken: Callable[[], None]
-    said: bytes = b""
+    status_lines: bytes = b""
 
     @property
     def exceeded(self) -> Exceeded | None:
@@ -161,9 +161,9 @@ class _Bubble:
     async def ended(self) -> int:
         code = await self.kept.ended()
         while chunk := await self.status.receive_some():
-            # Two short lines are all there is to say.
-            self.said = (self.said + bytes(chunk))[-_TOLD:]
-        if code >= 0 and _CODE.search(self.said) is None:
+            # Bubblewrap writes two short lines, so the end is enough.
+            self.status_lines = (self.status_lines + bytes(chunk))[-_STATUS_BYTES:]
+        if code >= 0 and _CODE.search(self.status_lines) is None:
             self.broken()
             raise PermanentFailure("the sandbox could not be made")
         return 128 - code if code - 128 in _DEADLY else code

@@ -64,8 +64,8 @@ Run: TypeAlias = Callable[[float, OnChunk], Awaitable[Ending]]
 class Job:
     """One background command. Times are on trio's clock; `command` is for the person's eyes.
 
-    `ending` is None while it runs, `text` what is shown of its output then. `is_told`: its end was reported
-    already.
+    `ending` is None while it runs, and `text` is then what is shown of its output. `is_reported` is set once
+    its end was reported.
     """
 
     id: str
@@ -78,7 +78,7 @@ class Job:
     ending: Ending | None = None
     text: str = ""
     seconds: float = 0.0
-    is_told: bool = False
+    is_reported: bool = False
 
     @property
     def state(self) -> JobState:
@@ -211,14 +211,14 @@ class Jobs:
 
     def news(self) -> tuple[Job, ...]:
         """Return the jobs that have ended since the last time this was asked."""
-        new = tuple(job for job in self._jobs.values() if job.ending is not None and not job.is_told)
+        new = tuple(job for job in self._jobs.values() if job.ending is not None and not job.is_reported)
         for job in new:
-            job.is_told = True
+            job.is_reported = True
         return new
 
     def _remember(self, job: Job) -> None:
         self._jobs[job.id] = job
-        over = [one.id for one in self._jobs.values() if one.is_told]
+        over = [one.id for one in self._jobs.values() if one.is_reported]
         for name in over[: max(len(self._jobs) - _MOST_REMEMBERED, 0)]:
             del self._jobs[name]
 
@@ -265,7 +265,7 @@ def _shown(job: Job) -> Output:
     """Return what there is to see of a job; whose words it is, is as it was when it began."""
     if job.ending is None:
         return Output(job.output.latest, job.output.origin, notices=(f"{job.describe()}; this came last",))
-    job.is_told = True
+    job.is_reported = True
     notices, facts = (job.describe(), *job.ending.notices), (("how it ended", job.ending.detail),)
     code = job.ending.exit_code
     return Output(job.text, job.output.origin, exit_code=code, notices=notices, facts=facts)

@@ -77,10 +77,10 @@ class Lent:
 class Shell:
     """Where commands run, with what environment, for how long (seconds), and what runs them.
 
-    `max_bytes` is how much of their output is kept here; all of it is emitted as it comes. `before` is done
-    in a thread before each of them. Without `trials` nothing can be run on trial, without `readers` nothing
-    read-only. `told` are the exit codes that were explained. `proxy` makes what serves the network of
-    a command; without it, they have what the runner gives them. `lend` returns what a command is given
+    `max_bytes` of their output are kept in memory; all of it is emitted as it arrives. `before` runs in a
+    thread before each command. Without `trials` no command runs on trial, without `readers` none read-only.
+    `explained` are exit codes whose meaning the model was given already. `proxy` serves the network of a
+    command; without it a command has the network of its runner. `lend` returns the environment of a command
     that is lent secrets.
     """
 
@@ -93,7 +93,7 @@ class Shell:
     before: Callable[[], None] = lambda: None
     trials: Callable[[], Trials] | None = None
     readers: Callable[[], Readers] | None = None
-    told: list[int] = field(default_factory=list)
+    explained: list[int] = field(default_factory=list)
     proxy: Callable[[Gatekeeper], Serve] | None = None
     lend: Callable[[Sequence[str]], Lent] | None = None
 
@@ -168,9 +168,9 @@ class Shell:
 
     def _with_places(self, ran: Ran) -> Ran:
         """Say where programs are looked for, when the first of a session was not found."""
-        if ran.finished.exit_code != _NOT_FOUND or self.told:
+        if ran.finished.exit_code != _NOT_FOUND or self.explained:
             return ran
-        self.told.append(_NOT_FOUND)
+        self.explained.append(_NOT_FOUND)
         places = (
             f"commands find programs in {self.env.get('PATH', '')}; one of the workspace is called by its"
             " path (./node_modules/.bin/NAME), one that lies elsewhere is found if its folder is in PATH when"

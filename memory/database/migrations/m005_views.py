@@ -8,7 +8,7 @@ from __future__ import annotations
 __all__ = ["CALLS", "DENIALS", "EGRESS", "STATEMENTS"]
 
 
-def _said(row: str, *names: str) -> str:
+def _columns(row: str, *names: str) -> str:
     """Return the columns that take fields of these names out of a row's body."""
     return ", ".join(f"json_extract({row}.body, '$.{name}') AS {name}" for name in names)
 
@@ -18,11 +18,11 @@ _TIME = "strftime('%Y-%m-%d %H:%M:%S', {}.at, 'unixepoch') AS time"
 # An outcome may have been written twice where its writer could not be sure: the first one counts.
 CALLS = f"""
     SELECT decided.seq, decided.at, {_TIME.format("decided")}, decided.session, decided.call, decided.tool,
-        {_said("decided", "asker", "model", "arguments", "allowed", "gate", "rule", "reason", "approver")},
-        {_said("decided", "waited", "trust", "labels")},
-        {_said("ended", "status", "category", "exit_code")},
+        {_columns("decided", "asker", "model", "arguments", "allowed", "gate", "rule", "reason", "approver")},
+        {_columns("decided", "waited", "trust", "labels")},
+        {_columns("ended", "status", "category", "exit_code")},
         json_extract(ended.body, '$.size') AS bytes,
-        {_said("ended", "truncated", "overflow", "seconds")}
+        {_columns("ended", "truncated", "overflow", "seconds")}
     FROM audit AS decided LEFT JOIN audit AS ended ON ended.seq = (
         SELECT min(seq) FROM audit
         WHERE call = decided.call AND session = decided.session AND kind = 'outcome'
@@ -32,7 +32,7 @@ CALLS = f"""
 
 DENIALS = f"""
     SELECT seq, at, {_TIME.format("audit")}, session, call, tool,
-        {_said("audit", "hop", "gate", "rule", "code", "reason", "approver", "asker", "arguments")}
+        {_columns("audit", "hop", "gate", "rule", "code", "reason", "approver", "asker", "arguments")}
     FROM audit WHERE kind = 'decision' AND json_extract(body, '$.allowed') = 0
     """  # noqa: S608 - the same
 
@@ -49,8 +49,8 @@ EGRESS = f"""
             substr(attempt.url, instr(attempt.url, '://') + 3), 1,
             instr(substr(attempt.url, instr(attempt.url, '://') + 3) || '/', '/') - 1
         ) AS host,
-        {_said("attempt", "allowed", "gate", "rule")},
-        {_said("ended", "method", "address", "http_status", "sent", "received", "seconds", "problem")}
+        {_columns("attempt", "allowed", "gate", "rule")},
+        {_columns("ended", "method", "address", "http_status", "sent", "received", "seconds", "problem")}
     FROM attempt LEFT JOIN audit AS ended ON ended.seq = (
         SELECT min(seq) FROM audit
         WHERE call = attempt.call AND session = attempt.session AND kind = 'egress'

@@ -151,7 +151,7 @@ class MessageReader:
         self._by_index[str(index)] = block
         if len(self._blocks) > _MAX_BLOCKS:
             raise ModelError("the model's reply holds more than can be held", ErrorKind.PROTOCOL)
-        return self._said(block.kind, text_of(start.get("text")) or text_of(start.get("thinking")))
+        return self._text_events(block.kind, text_of(start.get("text")) or text_of(start.get("thinking")))
 
     def _delta(self, index: object, delta: Mapping[str, object]) -> str | Sequence[ModelEvent]:
         kind = delta.get("type")
@@ -165,7 +165,7 @@ class MessageReader:
         elif kind in _CONTINUED:
             name = _CONTINUED[kind]
             self._continue(index, name, text_of(delta.get(name)))
-            return self._said(name, text_of(delta.get(name)))
+            return self._text_events(name, text_of(delta.get(name)))
         return ""
 
     def _continue(self, index: object, name: str, piece: str) -> None:
@@ -183,7 +183,7 @@ class MessageReader:
             raise ModelError("the model's server continued what it never began", ErrorKind.PROTOCOL)
         return block
 
-    def _said(self, kind: str, text: str) -> str | Sequence[ModelEvent]:
+    def _text_events(self, kind: str, text: str) -> str | Sequence[ModelEvent]:
         if kind == "text":
             return self._text.feed(text)
         return (Reasoning(repaired(text)),) if kind == "thinking" and text else ()

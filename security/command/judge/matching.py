@@ -48,8 +48,8 @@ def covers_words(argv: tuple[str, ...], words: list[str], facts: CommandFacts | 
 
 def _spells_out(wanted: str, word: str) -> bool:
     """Whether a word of a pattern says where a word leads: all of it, or from the root of the disk on."""
-    is_told = not _is_glob(wanted) or (wanted.startswith("/") and not _CLIMBS.search(word))
-    return is_told and fnmatchcase(word, wanted)
+    is_exact = not _is_glob(wanted) or (wanted.startswith("/") and not _CLIMBS.search(word))
+    return is_exact and fnmatchcase(word, wanted)
 
 
 def _is_glob(word: str) -> bool:

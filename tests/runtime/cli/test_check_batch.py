@@ -198,12 +198,17 @@ def test_no_line_breaks_the_reader(line):
 def test_every_field_is_read():
     line = {"tool": "a", "args": {}, "said": "b", "urls": ["c"], "seen": ["web", "secret"], "workspace": "/d"}
     asked, _ = read_line(json.dumps(line).encode())
-    assert (asked.said, asked.urls, asked.workspace) == ("b", ("c",), "/d")
+    assert (asked.person_words, asked.urls, asked.workspace) == ("b", ("c",), "/d")
     assert asked.seen == {Origin.WEB, Origin.SECRET}
     nothing, _ = read_line(
         json.dumps({**line, "said": None, "urls": None, "seen": None, "workspace": None}).encode()
     )
-    assert (nothing.said, nothing.urls, nothing.seen, nothing.workspace) == ("", (), frozenset(), None)
+    assert (nothing.person_words, nothing.urls, nothing.seen, nothing.workspace) == (
+        "",
+        (),
+        frozenset(),
+        None,
+    )
 
 
 def test_a_long_line_is_refused_without_being_kept(leeward):

@@ -71,7 +71,7 @@ def test_what_is_told_of_an_answer_holds_nothing_of_it(form, answers, leeward):
     for answer in ({bait: bait, "port": bait}, {"port": {bait: [bait]}}, bait):
         with pytest.raises(UnfitAnswer) as caught:
             form.read(json.dumps(answer))
-        assert "evil" not in caught.value.told
+        assert "evil" not in caught.value.report
     # Neither the schema nor a mended answer makes a URL the person's.
     call = '[[reply.calls]]\ntool = "fetch"\nargs = { url = "https://schema.example/" }\n'
     answers("{}", "{}", schema={"$id": "https://schema.example/", "type": "array"})

@@ -66,7 +66,7 @@ def test_calls_are_held_against_it(text, happened, met):
 
 
 def test_texts_and_records_are_searched_for_the_exact_words():
-    happened = Happened(said=["the ferry leaves", "at seven"], audit=["denied by grounding"])
+    happened = Happened(texts=["the ferry leaves", "at seven"], audit=["denied by grounding"])
     assert found_instead(read_expectation('text "ferry leaves"', 1), happened) is None
     assert found_instead(read_expectation("text seven", 1), happened) is None
     assert found_instead(read_expectation('text "Ferry"', 1), happened) == "the ferry leaves\nat seven"

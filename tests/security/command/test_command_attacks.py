@@ -58,7 +58,7 @@ FORMS = [
 @pytest.mark.parametrize(("text", "said", "again"), FORMS, ids=[text for text, _, _ in FORMS])
 def test_actions_are_said_once_more_as_they_would_be_forbidden(text, said, again):
     found = line(text)
-    assert (list(found.said), set(found.restated)) == (said, set(again))
+    assert (list(found.written), set(found.restated)) == (said, set(again))
     assert set(found.actions) == {*said, *again} and set(found.open_actions) == set(said)
 
 

@@ -379,6 +379,6 @@ async def test_only_so_many_are_remembered_and_none_that_was_not_told_is_forgott
             job = await jobs.start(await clear(made.tools()[0], {"command": "true"}), "true", run)
             await over(job)
             if number % 10:
-                job.is_told = True
+                job.is_reported = True
         kept = [job.id for job in jobs.all()]
     assert {f"job_{number + 1}" for number in range(0, 60, 10)} <= set(kept) and len(kept) <= 51

@@ -22,7 +22,7 @@ ROWS = rows_beside(__file__)
 def actions(line: str) -> list[str]:
     found = parse_command(line)
     assert isinstance(found, CommandLine), (line, found)
-    return [" ".join(argv) for argv in found.said]
+    return [" ".join(argv) for argv in found.written]
 
 
 # A line, and the words of its first action.

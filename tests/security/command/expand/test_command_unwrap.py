@@ -104,7 +104,7 @@ RUNS = [
 @pytest.mark.parametrize(("line", "inner", "notes"), RUNS, ids=[line for line, _, _ in RUNS])
 def test_what_runs_in_turn(line, inner, notes):
     found = [
-        " ".join(argv) for argv in read(line).said[1:] if argv[0] not in {">", "<"} and "=" not in argv[0]
+        " ".join(argv) for argv in read(line).written[1:] if argv[0] not in {">", "<"} and "=" not in argv[0]
     ]
     assert len(found) == len(inner) and all(
         said.startswith(wanted.rstrip("⟨⟩./ ")) for said, wanted in zip(found, inner, strict=True)

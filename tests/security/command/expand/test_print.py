@@ -71,7 +71,7 @@ def test_what_is_printed_reads_as_the_same_tree(line):
     if isinstance(first, CommandLine) and first.printed is not None:
         again = parse_command(first.printed)
         assert isinstance(again, CommandLine), (line, first.printed, again)
-        assert (again.said, again.printed) == (first.said, first.printed)
+        assert (again.written, again.printed) == (first.written, first.printed)
         assert shape(again.root) == shape(first.root)
 
 
@@ -103,7 +103,7 @@ def foreseen(called: tuple[str, ...], line: CommandLine) -> bool:
     """
     if any(command.notes for command in commands_of(line.root)):
         return True
-    for argv in line.said:
+    for argv in line.written:
         sure = next((at for at, word in enumerate(argv) if "⟨" in word), None)
         if called == argv or (sure is not None and called[:sure] == argv[:sure]):
             return True

@@ -81,7 +81,7 @@ def test_every_option_in_every_spelling_leads_to_what_is_run(name):
             continue
         for options in (spelled, f"{spelled} {spelled}" if spelled != "--" else "--"):
             text = f"\\{name} {options} {operands}git push -f"
-            inner = [one for one in read(text).said if one[:3] == VICTIM]
+            inner = [one for one in read(text).written if one[:3] == VICTIM]
             assert inner, text
             assert "wrapper" not in notes(text), text
 
@@ -114,7 +114,7 @@ REAL = ROWS["real"]
 def test_a_wrapper_runs_what_was_read_and_nothing_else(calls, stubs, line):
     """Run by a real bash with `x y` coming in; behind a word given when it runs there may be anything."""
     line = line.replace("/s/", f"{stubs}/")
-    said = [(argv[0].rpartition("/")[2], *argv[1:]) for argv in read(line).said]
+    said = [(argv[0].rpartition("/")[2], *argv[1:]) for argv in read(line).written]
     if any(
         shutil.which(argv[0]) is None
         for argv in said

@@ -112,7 +112,7 @@ def test_what_is_quoted_runs_as_a_program_of_that_name(names, way):
     if names[0]:
         found = parse_command(" ".join(map(way, names)))
         # The grammar does not know every place where an escaped blank may stand.
-        assert way is escaped if isinstance(found, Unreadable) else found.said == (tuple(names),)
+        assert way is escaped if isinstance(found, Unreadable) else found.written == (tuple(names),)
 
 
 # An open word, and its pieces: what each is, its text, and `"` where the shell neither splits nor expands it.

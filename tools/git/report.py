@@ -16,7 +16,7 @@ from .facts import GitFacts, is_hash
 if TYPE_CHECKING:
     from .store import GitAnswer
 
-__all__ = ["Said", "confirm", "many", "short"]
+__all__ = ["GitReport", "confirm", "many", "short"]
 
 _LONGEST = 100
 _MOST_COMMITS = 10_000
@@ -33,7 +33,7 @@ def short(text: str) -> str:
     return seen if len(seen) <= _LONGEST else f"{seen[:_LONGEST]}…"
 
 
-class Said:
+class GitReport:
     """Git's report on a repository: kinds and peeled hashes by hash, subjects by commit."""
 
     def __init__(self, facts: GitFacts, answer: GitAnswer) -> None:
@@ -77,7 +77,7 @@ class Said:
         return "; ".join([*shown, f"and {more:,} more"] if more > 0 else shown)
 
 
-def confirm(facts: GitFacts, report: Said) -> None:
+def confirm(facts: GitFacts, report: GitReport) -> None:
     """Deny what git does not confirm."""
     path = facts.repository.path
     for pack in facts.store.packs:
@@ -98,7 +98,7 @@ def confirm(facts: GitFacts, report: Said) -> None:
         _deny_disconnected(facts, [place for place, _, oid in led if oid is not None])
 
 
-def _confirm_reference(facts: GitFacts, report: Said, place: str, name: str, oid: str | None) -> None:
+def _confirm_reference(facts: GitFacts, report: GitReport, place: str, name: str, oid: str | None) -> None:
     if not is_hash(oid):
         return
     is_of_commits = name == "HEAD" or name.startswith(("refs/heads/", "refs/remotes/", "refs/stash"))
