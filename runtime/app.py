@@ -58,9 +58,9 @@ __all__ = ["Runtime", "RuntimeOptions", "RuntimeSession", "SessionOptions"]
 
 
 class RuntimeSession:
-    """A session at work: a conversation, its pipeline, and what is kept of both.
+    """One session: a conversation, its pipeline, and what is stored of both.
 
-    Made by `Runtime.session`. `audit`, `overflow`, `transcript`, `grants` and `notes` are those of all
+    Made by `Runtime.session`. `audit`, `overflow`, `transcript`, `grants` and `notes` are shared by all
     sessions in the database, and may be read at any time.
     """
 
@@ -95,19 +95,19 @@ class RuntimeSession:
 
     @property
     def session_id(self) -> str:
-        """The id of the session."""
+        """The id of this session."""
         return self.pipeline.session.id
 
     @property
     def conversation(self) -> History:
-        """The conversation of the session."""
+        """The conversation of this session."""
         return self.talk.conversation
 
     async def new_session(self) -> None:
-        """Begin another session: nothing of the one before is known in it.
+        """End this session and begin a new one, which knows nothing of it.
 
         Raises:
-            RecordError: its beginning could not be recorded; the session before goes on.
+            RecordError: the beginning could not be recorded; the current session continues.
             trio.BusyResourceError: a turn is running.
         """
         with self._alone:
@@ -127,14 +127,14 @@ class RuntimeSession:
             await _begin(self, session, taken, *given_by_config(self.config, session))
 
     async def resume(self, name: str = "") -> ResumedSession:
-        """Resume another session: the one whose id begins so, or else the latest of this workspace.
+        """Resume another session: the one whose id begins with `name`, or the latest of this workspace.
 
-        Its reads, its URLs and grants, and its conversation come back; listeners hear
-        what did not, and which calls have no known end.
+        Its conversation comes back, with its URLs, labels and grants. The listeners receive a notice about
+        whatever does not come back, and about calls whose outcome is unknown.
 
         Raises:
-            CliError: there is no such session, or it is open elsewhere; the session before goes on.
-            RecordError: it could not be read; the session before goes on.
+            CliError: there is no such session, or it is open elsewhere; the current session continues.
+            RecordError: it could not be read; the current session continues.
             trio.BusyResourceError: a turn is running.
         """
         with self._alone:
@@ -154,10 +154,10 @@ class RuntimeSession:
             return left
 
     async def clear(self) -> None:
-        """Forget conversation, URLs, labels, grants and repeat counters; the rest stays.
+        """Forget the conversation, URLs, labels, grants and repeat counters; keep everything else.
 
         Raises:
-            RecordError: that the conversation is forgotten could not be recorded, so that the rest is not.
+            RecordError: the clearing could not be recorded; then only the conversation is forgotten.
             trio.BusyResourceError: a turn is running.
         """
         with self._alone:
@@ -170,10 +170,10 @@ class RuntimeSession:
             await self.pipeline.note(ConversationCleared(session.now), *given_by_config(self.config, session))
 
     async def switch_model(self, spec: str) -> None:
-        """Have another model answer from the next turn on; it gets the whole conversation.
+        """Use another model from the next turn on; it receives the whole conversation.
 
         Raises:
-            CliError: there is no such model, or its settings or key cannot be used.
+            CliError: there is no such model, or its settings or its key cannot be used.
             trio.BusyResourceError: a turn is running.
         """
         with self._alone:
@@ -182,19 +182,19 @@ class RuntimeSession:
             await self.pipeline.note(ModelSet(now, self.provider.name, "the person, by /model"))
 
     async def give(self, text: str, provenance: Provenance) -> tuple[str, ...]:
-        """Put what the person's words name into the ledger, and return it in canonical form."""
+        """Add the URLs in a text of the person's to the ledger; return them in canonical form."""
         events = given_by(text, provenance, self.pipeline.session)
         await self.pipeline.note(*events)
         return tuple(url for event in events for url in event.urls)
 
     async def set_trust(self, tool: str, level: TrustLevel) -> None:
-        """Set a tool's trust level for this session; raising a blocked one empties its window."""
+        """Set a tool's trust level for this session. Unblocking a tool also empties its window."""
         why, spec = f"set by the person; /trust {tool} LEVEL changes it", self.tools.spec(tool)
         definition = spec.definition if spec is not None else ""
         await self.pipeline.note(LevelSet(self.pipeline.session.now, tool, level, why, definition))
 
     async def compact(self) -> bool:
-        """Summarise the conversation except for the person's words; return whether there was anything.
+        """Summarise the conversation, except for the person's words; return whether anything was.
 
         Raises:
             trio.BusyResourceError: a turn is running.
@@ -205,7 +205,7 @@ class RuntimeSession:
     async def call(
         self, tool: str, arguments: Mapping[str, Json] | str, asker: Asker = Asker.MODEL
     ) -> ToolResult:
-        """Run one call through the pipeline; arguments as an object or JSON text. The listeners hear it."""
+        """Run one call through the pipeline, with arguments as an object or JSON text."""
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         call = ToolCall(new_call_id(), tool, text, asker)
         shown = without_secrets(text, self.tools.spec(tool), call.once)
@@ -215,14 +215,14 @@ class RuntimeSession:
         return result
 
     async def admit(self, text: str, kind: str, name: str = "") -> str:
-        """Return text that is nobody's words (piped input, a fetched page) fenced, as it may go along."""
+        """Return a text that the person did not write, such as piped input, fenced for the model."""
         return await self.pipeline.admit(text, Source(kind, Origin.WEB, name, shows=True))
 
     async def turn(self, text: str, attached: str = "", pictures: tuple[Picture, ...] = ()) -> TurnEnded:
-        """Run one turn on the person's words; the listeners hear what happens.
+        """Run one turn on the person's words; return how it ended. The listeners receive its events.
 
-        `attached` is text that `admit` returned, and goes to the model with the words. So do `pictures`,
-        where the model takes them: each is a `ToolResult.picture` of a call of the person's own.
+        `attached` is text from `admit`, which goes to the model with the words. So do
+        `pictures`, if the model takes them: each is a `ToolResult.picture` of a call of the person.
 
         Raises:
             trio.BusyResourceError: another turn is running; a conversation has one at a time.
@@ -238,7 +238,7 @@ class RuntimeSession:
 
     @asynccontextmanager
     async def run(self, text: str, attached: str = "") -> AsyncGenerator[AsyncIterator[RunEvent], None]:
-        """Run one turn and iterate over its events as they happen; leaving the block cancels it.
+        """Run one turn, and iterate over its events as they happen. Leaving the block cancels it.
 
         Raises:
             trio.BusyResourceError: another turn is running.
@@ -258,9 +258,9 @@ class RuntimeSession:
 
 
 class Runtime(RuntimeSession):
-    """What all sessions of a program share, opened once, and the first of them.
+    """Opens what all sessions of a program share, and the first of these sessions.
 
-    Used as one session it is a `RuntimeSession`; `session` opens others beside it:
+    A `Runtime` is itself that first session. `session` opens others beside it:
 
         async with Runtime.open() as runtime:
             async with runtime.session(workspace=folder) as session:
@@ -272,15 +272,15 @@ class Runtime(RuntimeSession):
     async def open(
         cls, loaded: Loaded | None = None, /, **options: Unpack[RuntimeOptions]
     ) -> AsyncGenerator[Runtime, None]:
-        """Open what sessions share and begin the first session, and close it all at the end.
+        """Open the shared resources and begin the first session; close both when the block is left.
 
-        `loaded` is the configuration; by default what `load()` finds for this person, with `config` and
-        `model` over it. `RuntimeOptions` says what the options are.
+        `loaded` is the configuration. By default it is read with `load()`, and the options `config` and
+        `model` override it. For the other options see `RuntimeOptions`.
 
         Raises:
             ConfigError, CliError: the configuration, a plug-in or the model cannot be used.
             RecordError: the database cannot be opened.
-            RuntimeError: this is not trio.
+            RuntimeError: the running event loop is not trio's.
         """
         if not trio.lowlevel.in_trio_task():
             raise RuntimeError(
@@ -301,15 +301,14 @@ class Runtime(RuntimeSession):
 
     @asynccontextmanager
     async def session(self, **options: Unpack[SessionOptions]) -> AsyncGenerator[RuntimeSession, None]:
-        """Begin another session with a ledger, labels, grants, jobs and a budget of its own, and end it.
+        """Begin another session, with its own ledger, labels, grants, jobs and budget; end it on leaving.
 
-        It is left before the runtime is closed, which closes what is shared. `SessionOptions` says what
-        the options are; the model's connections and the database are always shared, so `[llm]` and
-        `[storage]` of its own configuration do not count.
+        Leave it before the runtime. All sessions share the database and the connections to models, so `[llm]`
+        and `[storage]` of a session's own configuration have no effect. For the options see `SessionOptions`.
 
         Raises:
-            CliError: a tool cannot be used, or a sandbox is required, and none works there.
-            RecordError: its beginning could not be recorded.
+            CliError: a tool cannot be used, or a required sandbox does not work here.
+            RecordError: the beginning could not be recorded.
         """
         shared, loaded = self._parts.shared, options.get("loaded") or self.loaded
         workspace = options.get("workspace")

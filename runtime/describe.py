@@ -114,7 +114,7 @@ def status_lines(session: Session, model: str, filters: RuleSet | None = None) -
     yield f"urls        {len(session.ledger)} known"
     yield f"labels      {', '.join(sorted(session.labels)) or 'none: nothing was read'}"
     yield f"grants      {'; '.join(visible(str(one.rule)) for one in session.active_grants()) or 'none'}"
-    windows = [f"{tool} {session.anomaly.summary(tool)}" for tool in session.anomaly.windows]
+    windows = [f"{tool} {session.anomaly.told(tool)}" for tool in session.anomaly.windows]
     yield f"windows     {'; '.join(windows) or 'nothing ran yet'}"
     for tool, (level, cause) in session.levels.items():
         yield f"trust       {tool} {level.name.lower()}: {visible(cause)}"

@@ -61,14 +61,14 @@ __all__ = ["Resources", "RuntimeOptions", "SessionOptions", "Workspace", "open_r
 
 
 class SessionOptions(TypedDict, total=False):
-    """What a session may be opened with; what is not given is as in the runtime it belongs to.
+    """The options of a session. What is left out is as in its runtime.
 
-    workspace: the folder it works in, an absolute path.
-    loaded: its configuration, such as `load(workspace=…)` finds it.
-    executors: its tools beside the built-in ones, trusted like those.
+    workspace: the folder to work in, as an absolute path.
+    loaded: the configuration, such as `load(workspace=…)` returns.
+    executors: tools beside the built-in ones, trusted as these are.
     approver: who is asked; without one, every question is a refusal.
-    provider: its model.
-    listener: is called with every event of the session, those outside of turns included.
+    provider: the model.
+    listener: a function that is called with every event of the session, also between turns.
     """
 
     workspace: Path | None
@@ -80,14 +80,14 @@ class SessionOptions(TypedDict, total=False):
 
 
 class RuntimeOptions(SessionOptions, total=False):
-    """What a runtime may be opened with, and its first session; all of it may be left out.
+    """The options of a runtime and its first session. Each may be left out.
 
-    model: who answers, as `--model` has it ("openai:NAME", "offline").
-    key: the key of that model's service, instead of the one that is configured.
-    config: a configuration file instead of the person's, or values by key, dotted or nested.
+    model: the model that answers, as for `--model` ("openai:NAME", "offline").
+    key: the API key for it, instead of the configured one.
+    config: a configuration file to read instead of the person's, or values by key, dotted or nested.
     clock: the time of day.
-    places: where things lie; by default this person's folders.
-    resolve: looks host names up for tools.
+    places: where files are stored; by default in this person's folders.
+    resolve: looks up host names for tools.
     """
 
     model: str | None

@@ -51,11 +51,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The outcome of one attempt to open a URL: the part of its record that only the client knows.
+    """The outcome of one attempt to open a URL, as its client reports it for the record.
 
-    `address` is the one that was connected to, "" where none was; `sent` and `received` are bytes of
-    the request and of the response as they were on the wire; `problem` says in our words why there is
-    no `status`, or why the body was not read to its end.
+    `address` is the address connected to, or "" for none. `sent` and `received` count the bytes of the
+    request and the response on the wire. `problem` says in our words why there is no `status`, or why the
+    body was not read to its end.
     """
 
     url: Url
@@ -227,15 +227,17 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """The description of a tool for a model, and what the gates know of it.
+    """A tool: its description for models, and what the gates know of it.
 
-    `schema` is the JSON Schema of the arguments object; a string in it names its `Kind` under `KIND_KEY`.
-    `check` validates arguments against it and hides which library does. `source` says where the tool came in
-    ("built in", "plug-in NAME", …), `timeout` is in seconds, `idempotent` tells that a failed call may be
-    repeated. `preview` says what a call would change. `result` is whose words its results are, None what its
-    effects say. What a `confidential` one brings is asked about before it may leave. `definition` is the
-    hash of what another program says the tool is, `version` what that program calls its version; `hosts` are
-    the rules for what that program may reach while it runs a call.
+    `schema` is the JSON Schema of the arguments object; each string in it names its `Kind` under `KIND_KEY`.
+    `check` validates arguments against it. `effects` is what a call can do, `level` how far the tool is
+    trusted, and `source` where it comes from ("built in", "plug-in NAME", …). `timeout` is in seconds. A call
+    that failed is repeated only if `idempotent` is set. `preview` returns what a call would change.
+
+    `result` is the author of its results; None means what follows from the effects. If the tool is
+    `confidential`, sending is asked about once a result was read. For a tool of another program `definition`
+    is the hash of its declaration, `version` the version it reports, and `hosts` the rules for what that
+    program may reach during a call.
     """
 
     name: str
@@ -351,13 +353,19 @@ class Action:
 
 
 class Cleared:
-    """Leave to run one action, once, under the conditions it was judged by.
+    """The permission to run one action once, under the conditions it was judged by.
 
-    Made by `pipeline.py` only. `deadline` is a point on trio's clock, in seconds. `runs` is what command
-    lines run in, and with `overlay` what they write to the workspace is to be held apart until it is judged:
-    an executor that cannot do so fails. `lends` are the secrets they are lent (`NAME to PROGRAM`): the output
-    and the names of such a program may hold one in any form. `gatekeeper` judges their connections;
-    without one there are none. `words` tells, at any time, which labels what the call writes has to keep.
+    Only `pipeline.py` makes one. An executor calls `take` for the arguments, and `place`, `url` or `command`
+    for those that were judged. `deadline` is in seconds on trio's clock. An executor that cannot meet one of
+    these conditions raises `PolicyBlocked`:
+
+    - `runs`: in what confinement command lines run.
+    - `overlay`: what they write to the workspace is held apart until it is judged.
+    - `gatekeeper`: judges each of their connections; without it they have no network.
+    - `lends`: the secrets they are lent, as `NAME to PROGRAM`. What such a program prints, and the names of
+      files it writes, may contain the secret in any form.
+
+    `words()` returns the labels that whatever the call writes must get, at that moment.
     """
 
     __slots__ = (
@@ -401,10 +409,10 @@ class Cleared:
         self._taken = False
 
     def take(self) -> Mapping[str, Json]:
-        """Return the arguments and use the permission up; a command line is in the form of `command`.
+        """Use up the permission and return the arguments, with command lines as `command` returns them.
 
         Raises:
-            PolicyBlocked: the leave was used before; a second run needs a second judgement.
+            PolicyBlocked: it was used before; a second run needs a second judgement.
         """
         if self._taken:
             raise PolicyBlocked("this call was cleared for one run and has run already")
@@ -413,10 +421,11 @@ class Cleared:
         return arguments
 
     def command(self, pointer: str) -> str:
-        """Return the command line at a JSON pointer as it is to be run: the print of what was judged.
+        """Return the command line to run for the argument at a JSON pointer.
 
-        So a mistake of the parser changes what a program gets, and starts none that was not judged. A
-        line that cannot be printed was shown unchanged, and what a person typed is what they meant.
+        This is printed from the parsed line that was judged, so that a mistake of the parser changes the
+        command instead of running one that was never judged. A line typed by the person is returned as typed,
+        and so is one that cannot be printed.
 
         Raises:
             PolicyBlocked: no command line was judged there, so none may be run.
@@ -431,7 +440,7 @@ class Cleared:
         return {atom.pointer: _to_run(atom, self.action.call.asker) for atom in commands}
 
     def place(self, pointer: str) -> ResolvedPath:
-        """Return the judged path at a JSON pointer.
+        """Return the judged path of the argument at a JSON pointer.
 
         Raises:
             PolicyBlocked: no path was judged there, so none may be opened.
@@ -446,7 +455,7 @@ class Cleared:
         raise PolicyBlocked("no path was judged for this argument")
 
     def url(self, pointer: str) -> Url:
-        """Return the judged URL at a JSON pointer.
+        """Return the judged URL of the argument at a JSON pointer.
 
         Raises:
             PolicyBlocked: no URL was judged there, so none may be opened.
@@ -457,30 +466,30 @@ class Cleared:
         raise PolicyBlocked("no URL was judged for this argument")
 
     async def follow(self, reference: str | Url, pointer: str | None = None) -> Url:
-        """Return what a reference, such as a redirect's, leads to once that is judged and on record.
+        """Judge and record a redirect, and return the URL to open.
 
-        It is read against what was opened last in place of the URL at `pointer`, which may be left out
-        where the call has one. To be asked for before each hop, and before a second try of the same URL.
+        `reference` is relative to the URL opened last for the argument at `pointer`, which may be left out if
+        the call has only one URL. Call this before every hop, and before a second attempt at the same URL.
 
         Raises:
-            PolicyBlocked: it may not be opened, or there were too many hops; nothing may be sent.
+            PolicyBlocked: the URL may not be opened, or there were too many hops; send nothing.
         """
         if self._follower is None:
             raise PolicyBlocked("no judge is available for this redirect")
         return await self._follower.follow(str(reference), pointer)
 
     def report(self, exchange: Exchange) -> None:
-        """Report the outcome of an attempt to open a URL, however it ended."""
+        """Report the outcome of an attempt to open a URL: success, error or cancellation."""
         if self._follower is not None:
             self._follower.report(exchange)
 
     def propose(self, proposal: Proposal | Again) -> None:
-        """Hand over what a run changed: once the call has ended it is judged, and kept or discarded.
+        """Hand over the changes of a trial run. They are judged after the call, then kept or discarded.
 
-        Where that was more than could be held, running it once more is put to the person.
+        If they were more than could be held, the person is asked whether to run the call again.
 
         Raises:
-            PolicyBlocked: nobody is here to judge it; it is discarded.
+            PolicyBlocked: no judge is available; the changes are discarded.
         """
         if self._propose is None:
             proposal.close()
@@ -488,16 +497,16 @@ class Cleared:
         self._propose(proposal)
 
     def wish(self, paths: Sequence[str]) -> None:
-        """Tell what a read-only run wanted to change: it may be run again for that once it has ended."""
+        """Report the paths that a read-only run tried to change; the call may be run again for them."""
         self._wish(paths)
 
     def offer(self, rerun: Rerun) -> None:
-        """Have the person asked, once the call has ended, whether it is to run again with more hosts."""
+        """Propose a second run with more hosts; the person is asked about it after the call."""
         if self._propose is not None:
             self._propose(rerun)
 
     async def emit(self, chunk: str) -> None:
-        """Hand out a piece of output while the tool runs; it is stripped and redacted before it is shown."""
+        """Pass on a piece of output while the tool runs; it is stripped and redacted before it is shown."""
         await self._emit(chunk)
 
 
@@ -529,9 +538,10 @@ def pointer_step(key: object) -> str:
 
 
 class Status(StrEnum):
-    """How a call ended. `UNKNOWN`: the process did, in the middle of it; no result says so, only records.
+    """How a call ended.
 
-    `STARTED` occurs in records alone, too: what the call began goes on, and its end has a record of its own.
+    Two values occur in records only: `UNKNOWN`, since the process died during the call, and `STARTED`, since
+    what the call started is still running and its end has a record of its own.
     """
 
     OK = "ok"
@@ -545,7 +555,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a call ended, and for which stable reason (`category` is None when it went well)."""
+    """How a call ended. `category` is the stable reason for a failure; it is None for a success."""
 
     status: Status
     category: Category | None = None
@@ -555,12 +565,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What goes back: `text` to the model (fenced), `shown` to the person (stripped and redacted).
+    """The result of a call: `text` goes to the model, fenced; `shown` to the person, stripped and redacted.
 
-    `error` is None or the JSON object of a refusal or failure: `code`, `message`, `phase`,
-    `retryable` and what else the refusing gate could tell. `truncated`: not all is shown. `goes_on`:
-    what the call began is not over. `caches` is as in `Output`. `sizes` are the characters that came, and
-    those of them shown. `picture` is an image that the person's own call read.
+    `error` is None, or the JSON object of a refusal or failure: `code`, `message`, `phase`, `retryable`, and
+    details of the refusing gate. `truncated` is set if not all of the output is shown, `goes_on` if the call
+    started something that is still running. `caches` is as in `Output`. `sizes` are the numbers of characters
+    that arrived, and that are shown. `picture` is an image that a call of the person read.
     """
 
     call: ToolCall
@@ -578,12 +588,12 @@ class ToolResult:
 
 
 class ToolExecutor(Protocol):
-    """The extension surface: something that has tools and runs cleared calls of them."""
+    """The interface for tools of your own: has tools, and runs cleared calls of them."""
 
     def specs(self) -> Sequence[ToolSpec]:
-        """Return the tools this executor has; asked once, at registration."""
+        """Return the tools of this executor. Called once, at registration."""
         ...
 
     async def execute(self, cleared: Cleared) -> Output:
-        """Run one cleared call. A failure is a raised `ToolError`."""
+        """Run one cleared call. Raise a `ToolError` for a failure."""
         ...

@@ -49,10 +49,10 @@ LASTS_KEY = "x-leeward-lasts"
 
 
 class Effect(Flag):
-    """What a tool does to the world. A tool that declares none has all of them.
+    """What a tool does to the world. A tool that declares no effects has all of them.
 
-    `CREATE` adds something and leaves all that was there as it is; `WRITE` may do anything to it: replace,
-    remove or empty.
+    `READ` looks at files; `CREATE` adds something and changes nothing that exists; `WRITE` changes, replaces
+    or deletes. `EXECUTE` runs a program. `SEND` sends data out; `BRING_IN` fetches data from outside.
     """
 
     READ = auto()

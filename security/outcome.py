@@ -48,7 +48,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of an output, and whose words it is."""
+    """A part of an output, with its author."""
 
     text: str
     origin: Origin
@@ -64,20 +64,19 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What an executor brings back, as it is; the pipeline screens it.
+    """The raw result of a tool; the pipeline screens it before a model or a person sees it.
 
-    `origin` is what the tool declares, or follows from its effects, where it is None. `parts` are for a text
-    of several authors, in order, and take the place of `text`: the headers of a mail are the server's, its
-    body is not. `exit_code` is a program's own; not
-    0 is a result, not an error. `notices` are sentences of ours about the text, and `facts` are
-    values beside it that somebody else chose (a final URL), each with a name of ours. `links` are
-    the canonical URLs that an opened page refers to; only a trusted tool's become known by that.
+    `text` is written by `origin`; None means what the tool declares, or what follows from its effects. For a
+    text of several authors, such as a mail, use `parts` instead of `text`, in order. `exit_code` is that of a
+    program; a code other than 0 is a result, not an error. `notices` are sentences of the tool's own about
+    the text. `facts` are named values that somebody else chose, such as a final URL. `links` are the URLs on
+    an opened page, in canonical form; only those of a trusted tool become known to the session.
 
-    `emitted` tells that the text is what was handed to `Cleared.emit`, all of it; `text` is not looked
-    at then. So however much it was, nobody needs to hold it. `goes_on` tells that the call is over and what
-    it began is not; who began it tells of the end. `caches` is how many paths of caches a trial run left
-    changed, which are never kept. `picture` is an image that was read; it goes to a model only with a message
-    of the person's own that names it.
+    Set `emitted` if the whole text was passed to `Cleared.emit`; `text` is ignored then, and long output
+    never has to be held in memory. Set `goes_on` if the call started something that is still running, and
+    whose end is reported separately. `caches` counts the paths of caches that a trial run changed; these are
+    never kept. `picture` is an image that was read; it is sent only with a message of the person that names
+    it.
     """
 
     text: str = ""
@@ -94,7 +93,7 @@ class Output:
 
 
 class Category(StrEnum):
-    """Why a call did not go well; part of the public contract."""
+    """Why a call failed; the values are part of the public contract."""
 
     TOOL_NOT_FOUND = "tool_not_found"
     INVALID_PARAMETERS = "invalid_parameters"
@@ -111,7 +110,7 @@ class Category(StrEnum):
 
     @property
     def retryable(self) -> bool:
-        """Whether the same call may succeed later (only tried again for idempotent tools)."""
+        """Whether the same call may succeed later. Only calls of idempotent tools are repeated."""
         return self in {
             Category.RATE_LIMITED,
             Category.SERVER_ERROR,
@@ -121,10 +120,10 @@ class Category(StrEnum):
 
 
 class ToolError(Exception):
-    """A failure an executor tells on purpose.
+    """A failure that a tool reports.
 
-    The message is shown to the model inside a fence, on one line: it may quote the other side.
-    `output` is what came before the failure, or along with it; it passes the filters like any.
+    The model sees the message on one line, marked as data, since it may quote the other side. `output` is
+    what the tool produced before it failed; it passes the filters like any output.
     """
 
     category: ClassVar[Category] = Category.PERMANENT_FAILURE
@@ -137,59 +136,59 @@ class ToolError(Exception):
 
 
 class ToolNotFound(ToolError):
-    """Nobody has a tool of that name."""
+    """There is no tool of that name."""
 
     category = Category.TOOL_NOT_FOUND
 
 
 class InvalidParameters(ToolError):
-    """The arguments do not fit."""
+    """The arguments are invalid."""
 
     category = Category.INVALID_PARAMETERS
 
 
 class TypeMismatch(InvalidParameters):
-    """A value is of another type than declared."""
+    """An argument has another type than declared."""
 
     category = Category.TYPE_MISMATCH
 
 
 class PolicyBlocked(ToolError):
-    """A condition of the leave to run could not be kept."""
+    """A condition under which the call was allowed cannot be met."""
 
     category = Category.POLICY_BLOCKED
 
 
 class PermanentFailure(ToolError):
-    """It failed, and trying again will not help."""
+    """The call failed, and would fail again."""
 
 
 class ResourceNotFound(PermanentFailure):
-    """Nothing has the identifier that was given."""
+    """Nothing exists under the given identifier."""
 
     code = "NOT_FOUND"
 
 
 class RateLimited(ToolError):
-    """The other side wants fewer requests."""
+    """The service asks for fewer requests."""
 
     category = Category.RATE_LIMITED
 
 
 class ServerError(ToolError):
-    """The other side failed."""
+    """The service reported an error of its own."""
 
     category = Category.SERVER_ERROR
 
 
 class NetworkError(ToolError):
-    """The other side was not reached."""
+    """The service could not be reached."""
 
     category = Category.NETWORK_ERROR
 
 
 class ToolTimeout(ToolError):
-    """It took longer than its deadline."""
+    """The call took longer than its deadline."""
 
     category = Category.TIMEOUT
 

@@ -10,7 +10,7 @@ __all__ = ["FILE_LABELS", "FileWords", "Origin", "TrustLevel", "integrity", "min
 
 
 class TrustLevel(IntEnum):
-    """A severity: the higher the number, the less is allowed."""
+    """How far a tool is trusted. A higher number means less trust, and fewer effects that it may have."""
 
     TRUSTED = 0
     VERIFIED = 1
@@ -24,7 +24,7 @@ def min_trust(*levels: TrustLevel) -> TrustLevel:
 
 
 class Origin(StrEnum):
-    """Who wrote a text. `SECRET` is not an author but a mark: something private was read."""
+    """Who wrote a text. `SECRET` is no author: it marks that something confidential was read."""
 
     PERSON = "person"
     PROJECT = "project"
@@ -42,7 +42,7 @@ FILE_LABELS = frozenset({Origin.WEB, Origin.MCP, Origin.SECRET})
 
 @dataclass(frozen=True, slots=True)
 class FileWords:
-    """Whose words files hold beside the person's own: the labels of these, and their source in our words."""
+    """The labels of files with words of others, and whose words these are, in our words."""
 
     labels: frozenset[Origin] = frozenset()
     source: str = ""

@@ -67,7 +67,7 @@ class NameClash(ValueError):
 
 
 class CompositeExecutor:
-    """Several executors as one, in order. Their tools are asked for once, here."""
+    """Several executors as one. Each is asked for its tools once, at construction."""
 
     def __init__(
         self,
@@ -111,15 +111,15 @@ class CompositeExecutor:
         return tuple(spec for spec, _ in self._routes.values())
 
     def spec(self, name: str) -> ToolSpec | None:
-        """Return the tool of that name, or None."""
+        """Return the tool with a name, or None."""
         route = self._routes.get(name)
         return route[0] if route is not None else None
 
     async def execute(self, cleared: Cleared) -> Output:
-        """Run a cleared call with the executor that has the tool.
+        """Run a cleared call in the executor that has its tool.
 
         Raises:
-            ToolNotFound: the call was judged for a tool that is not registered here.
+            ToolNotFound: no executor here has the tool that the call was judged for.
             ToolError: the tool failed.
         """
         judged = cleared.action.spec

@@ -34,11 +34,11 @@ __all__ = ["AuditLogger"]
 
 
 class AuditLogger:
-    """The append-only record, as the pipeline needs it and as a person reads it (`reports`).
+    """The append-only audit: the pipeline writes it, `reports` and these methods read it.
 
-    `key` is the file with the key that heads are signed with, by default `audit.key` beside the database;
-    `heads` a file elsewhere to which each signed head is added, and which `heads_elsewhere` reads.
-    `last_head` returns the newest head that was signed here, as at a session's end, None before the first.
+    `key` is the file with the key that signs heads, by default `audit.key` beside the database. `heads` is a
+    file elsewhere, to which each signed head is copied; `heads_elsewhere` reads it. `last_head` returns the
+    newest head that this object has signed, or None.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class AuditLogger:
         config_hash: str,
         details: Mapping[str, Json] = MappingProxyType({}),
     ) -> None:
-        """Record that a session began, where, and under which configuration.
+        """Record the beginning of a session: its workspace and its configuration.
 
-        `details` are further values of the row (autonomy, model, gates that are off).
+        `details` are further values for the record (autonomy, model, gates that are off).
 
         Raises:
-            RecordError: it could not be committed, or heads cannot be written where they should be.
+            RecordError: it could not be committed, or the file for heads cannot be written.
         """
         details_of = {**details, "workspace": workspace, "config_hash": config_hash}
         draft = self._drafting.of_fact(self._clock.now(), session, "session", details_of)
@@ -74,10 +74,10 @@ class AuditLogger:
         await self._database.write(drafts=[draft])
 
     async def end_session(self, session: str) -> None:
-        """Record that a session ended, and sign the audit.
+        """Record the end of a session, and sign the audit.
 
         Raises:
-            RecordError: not all of it could be written; what could is.
+            RecordError: something could not be written; everything else was.
         """
         now = self._clock.now()
         ended = self._drafting.of_fact(now, session, "ended", {})
@@ -87,13 +87,13 @@ class AuditLogger:
         await self._database.written(ending)
 
     async def append(self, session: str, *events: Event) -> None:
-        """Return once the events are on the disk; their order is that of the calls, set before any await.
+        """Return when the events are on disk. Their order is that of the calls of this method.
 
-        A caller who is cancelled while waiting leaves at once; the events stay in line, and nobody knows
-        whether they get in. Appending the same objects again makes sure, and makes no second row.
+        A caller who is cancelled while waiting cannot know whether the events were committed. It may append
+        the same objects again: each is stored once.
 
         Raises:
-            RecordError: they could not be committed; not one of them counts.
+            RecordError: the events could not be committed, not even some of them.
         """
         if events:
             drafts = [self._drafting.of_event(session, event) for event in events]
@@ -106,7 +106,7 @@ class AuditLogger:
                 await self._head_signer.catch_up()
 
     async def unfinished(self, session: str) -> list[Unfinished]:
-        """Return the calls of a session that were allowed and have no outcome on record.
+        """Return the calls of a session that were allowed and have no recorded outcome.
 
         Raises:
             RecordError: they could not be read.
@@ -115,14 +115,12 @@ class AuditLogger:
         return [Unfinished(*row) for row in rows]
 
     async def settle(self, session: str) -> list[Unfinished]:
-        """Give each unfinished call of a session an outcome with the status "unknown", and return them.
+        """Record the outcome "unknown" for each unfinished call of a session; return these calls.
 
-        What they changed is not known either, so it may be anything.
-
-        To be called by who holds the lock of the session, before it goes on.
+        Whatever such a call could change counts as changed. The caller must hold the lock of the session.
 
         Raises:
-            RecordError: they could not be read or written; they will be found again.
+            RecordError: they could not be read or written; the next call of this method finds them again.
         """
         calls, now = await self.unfinished(session), self._clock.now()
         why = "the process ended before the outcome was on record"
@@ -132,12 +130,12 @@ class AuditLogger:
         return calls
 
     async def unknown_outcomes(self) -> list[Unfinished]:
-        """Settle all sessions whose process was killed; what is returned is shown to the person, once.
+        """Settle the sessions of killed processes; return the calls, for the person to see once.
 
-        What they left unsigned is signed. Where that cannot be, it is among the notices of the database.
+        Records that those left unsigned are signed. If that fails, a notice of the database says so.
 
         Raises:
-            RecordError: they could not be read or written; they will be found again.
+            RecordError: they could not be read or written; the next call of this method finds them again.
         """
         found: list[Unfinished] = []
         were_killed = False
@@ -157,20 +155,20 @@ class AuditLogger:
         return found
 
     async def events_of(self, session: str) -> list[Event]:
-        """Return everything that happened in a session, in order.
+        """Return all events of a session in order.
 
         Raises:
-            RecordError: the rows could not be read, or one of them is no event.
+            RecordError: the records could not be read, or one of them is not an event.
         """
         return list(_events(session, await self._database.read(EVENTS, (storable(session),))))
 
     async def history_of(self, session: str) -> Iterator[Event]:
-        """Return what happened in a session, in order, to fold it over again: without why it was decided.
+        """Return the events of a session in order, without the reasons of decisions, to rebuild its state.
 
-        An event is made when it is asked for, so that none is kept that nobody keeps.
+        The iterator makes one event at a time, so that a long history is never in memory at once.
 
         Raises:
-            RecordError: the rows could not be read; from the iterator, one of them is no event.
+            RecordError: the records could not be read; from the iterator: one of them is not an event.
         """
         return _events(session, await self._database.read(FOLDED, (storable(session),)))
 
@@ -183,9 +181,9 @@ class AuditLogger:
         since: float | None = None,
         after: int | None = None,
     ) -> list[Record]:
-        """Return the newest `limit` records that fit, oldest first.
+        """Return the newest `limit` records that match, oldest first.
 
-        `since` is in seconds since the epoch, `after` the `seq` of a record seen before.
+        `since` is in seconds since the epoch, `after` the `seq` of a record.
 
         Raises:
             RecordError: they could not be read.
@@ -195,7 +193,7 @@ class AuditLogger:
         return [record_of(row) for row in reversed(rows)]
 
     async def show(self, call: str) -> list[Record]:
-        """Return all records about one call, or about every call whose id starts like this.
+        """Return all records about one call, or about every call whose id begins with this text.
 
         Raises:
             RecordError: they could not be read.
@@ -207,16 +205,16 @@ class AuditLogger:
         return [record_of(row) for row in rows]
 
     async def head(self) -> Head:
-        """Sign the audit as it is now, put the head on record and into the second place, and return it.
+        """Sign the audit as it is now; record the head, copy it to the file for heads, and return it.
 
         Raises:
-            RecordError: it could not be committed, there is no key to sign with, or it could not be written
-                to the second place (where it will be with the next one).
+            RecordError: it could not be committed, there is no key, or it could not be copied; then the
+                next head copies it as well.
         """
         return await self._head_signer.sign(self._clock.now(), "")
 
     async def heads(self, before: float = float("inf"), limit: int = 100) -> list[Head]:
-        """Return the newest `limit` heads on record, oldest first; `before` is in seconds since the epoch.
+        """Return the newest `limit` recorded heads, oldest first; `before` is in seconds since the epoch.
 
         Raises:
             RecordError: they could not be read.
@@ -224,9 +222,9 @@ class AuditLogger:
         return await self._head_signer.heads(before, limit)
 
     async def verify(self, *anchors: Head) -> Verified:
-        """Walk the whole chain and tell the first thing that is wrong; never all of it in memory.
+        """Verify the whole chain, and report the first fault. The records are read a page at a time.
 
-        `anchors` are heads that were kept in a second place: they show whether the end was cut off.
+        `anchors` are heads that were copied elsewhere: only they show that the end was cut off.
 
         Raises:
             RecordError: the records or the key could not be read.
@@ -234,12 +232,12 @@ class AuditLogger:
         return await self._head_signer.verify(anchors)
 
     async def prune(self, before_head: Head) -> int:
-        """Delete the records before a head that is on record, and return how many; it becomes the anchor.
+        """Delete the records before a recorded head, which the chain then begins with; return how many.
 
-        A signed record tells that it was done, and where. Nothing else ever deletes a record.
+        A signed record states the pruning. Nothing else ever deletes a record.
 
         Raises:
-            RecordError: no such head is on record, or the records could not be deleted.
+            RecordError: there is no record of that head, or the records could not be deleted.
         """
         return await self._head_signer.prune(self._clock.now(), before_head)
 

@@ -1,7 +1,7 @@
-"""What happens now, for the lines that live: whom one waits for, for how long, and the tail of what comes.
+"""The state of what is running, for the live lines: who is waited for, for how long, and the last output.
 
-The session's thread writes here, the terminal's thread reads: each field is set in one step, and what is read
-may be of a moment ago. Everything is made visible before it is handed out.
+The session's thread writes this, the terminal's thread reads it. Each field is replaced in one step, so the
+reader sees complete values, if slightly old ones. All texts are made visible before they are stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Print a model's answer block by block, and one line for what it thought before.
+"""Print a model's answer block by block, and a line about what it thought before.
 
-What a model wrote is stripped of escape sequences before anything else looks at it. Each block is printed
-once, when it is finished; what is not finished goes to `activity`.
+The text is stripped of escape sequences before anything else reads it. A block is printed once, when it is
+finished; an unfinished one is shown by `activity`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Put a question to the person: what would happen, which gate asks why, and what "always" would grant.
+"""Lay out a question: what would happen, which gate asks and why, and what "always" would grant.
 
-Shown is the canonical action, which is what runs, in full, a command line as the tree of what it runs;
-other values are cut, with a notice. Every value is escaped visibly and keeps to its own column:
-it cannot look like a line of ours. For an "always" the person edits the rule, then chooses where and how
-long it holds; the rule is tried on the call at once, and cancelling any step returns to the question without
-granting. What the answer leads to is the pipeline's business.
+What is shown is the canonical action, which is what runs, in full; a command line appears as the tree of the
+commands it runs. Other long values are cut, with a notice. Every value is escaped visibly and keeps to its
+own column, so that it cannot look like a line of ours. For an "always" the person edits the rule, and chooses
+where and how long it holds. The rule is tried on the call at once. Cancelling any step returns to the
+question without granting.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Put questions at a terminal: one key answers, once all of what it is about could be seen.
+"""Ask questions at a terminal: one key answers, once all of the question could be seen.
 
-Ctrl-C at a question is a no, and stops the turn. How an answer was given goes on record with it.
+Ctrl-C at a question is a no, and stops the turn. The key is recorded with the answer.
 """
 
 from __future__ import annotations

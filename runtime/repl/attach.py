@@ -1,8 +1,8 @@
-"""What goes along with a message: files named by `@`, and long pastes.
+"""What is sent along with a message: files named with `@`, and long pastes.
 
-All of it is fenced text and nobody's words: it asks for nothing. A file is read by a call of the person's
-own, through the pipeline like any other. A picture goes along as it is, to a model that takes pictures: no
-filter reads what is drawn in it. URLs of a paste ground exactly themselves.
+Both are fenced text, and not the person's words: they cannot ask for anything. A file is read by a call of
+the person, through the pipeline like any call. A picture is sent as it is, to a model that takes pictures: no
+filter reads what is drawn in it. A URL in a paste grounds that exact URL and nothing else.
 """
 
 from __future__ import annotations

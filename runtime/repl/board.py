@@ -1,7 +1,7 @@
-"""The application of prompt_toolkit that draws the last lines of the terminal and takes keys.
+"""The prompt_toolkit application that draws the last lines of the terminal and reads keys.
 
-Everything here runs in the terminal's thread. What is printed goes above what lives: that is taken away, the
-text is written and it is drawn again, all in one write.
+Everything here runs in the terminal's thread. To print a text, the live lines are removed, the text is
+written, and the lines are drawn again below it, all in one write.
 """
 
 from __future__ import annotations

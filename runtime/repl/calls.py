@@ -1,7 +1,7 @@
-"""Print calls: one line for what was asked for, a few for what came of it, and where all of it is.
+"""Print calls: a line for the request, a few for the result, and where to find all of it.
 
-Results are printed behind a bar, so that no line of theirs begins where ours do. Where lines live, a call is
-printed together with its result, once it has ended; elsewhere when it begins, and its output as it comes.
+Results are printed behind a bar, so that no line of theirs begins where ours do. In a live terminal a call
+is printed with its result when it has ended; elsewhere when it begins, and its output as it arrives.
 """
 
 from __future__ import annotations

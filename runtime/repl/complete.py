@@ -1,6 +1,6 @@
-"""Complete what is typed: commands and their arguments, models, tools, and the names of files after an `@`.
+"""Complete what is typed: commands and their arguments, models, tools, and file names after `@`.
 
-Names that a terminal would not show as they are, and those that are secret, are not offered.
+Names of secret files are not offered, nor names that a terminal would not show as they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who waits for what at the terminal: the session for a message or an answer, messages for the session.
+"""The waiting between session and terminal: for a message, for an answer, and for the session to be ready.
 
-Everything here runs in the terminal's thread. Messages that are sent while something runs are queued; a
-question takes the place of the message that is being edited.
+Everything here runs in the terminal's thread. A message that is sent while something runs is queued. A
+question replaces the message that is being edited.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Colour a unified diff: what is removed red, what is added green, and the words that differ underlined.
+"""Colour a unified diff: removed lines red, added lines green, and the words that differ underlined.
 
-The text is nobody's word but what a file or a trial run holds: only its first characters are looked at, and
-the styles change nothing of the text.
+The text may come from anybody. Only the first characters of a line are interpreted, and the styles never
+change the text.
 """
 
 from __future__ import annotations

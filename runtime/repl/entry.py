@@ -1,7 +1,7 @@
-"""What a message does: a command (`/`), the person's own line for the shell (`!`), a note (`#`), or a turn.
+"""What a message does: it is a command (`/`), a line for the shell (`!`), a note (`#`), or a turn.
 
-Only what was typed in the first column makes one of the first three. A `!` line is a call of the person's
-own: it passes the pipeline, runs for real, and what it printed goes along with the next message, fenced.
+Only a character typed in the first column makes it one of the first three. A `!` line is a call of the
+person: it passes the pipeline and runs for real. Its output is sent with the next message, fenced.
 """
 
 from __future__ import annotations

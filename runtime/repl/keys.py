@@ -1,9 +1,9 @@
-"""Which key does what, and what of a message was typed and what was pasted.
+"""Which key does what, and which parts of a message were typed and which pasted.
 
-Enter sends; Alt-Enter, or a backslash before Enter, begins a new line. Only what was typed is a command, a
-line for the shell, a note or the name of a file to attach: a page that was pasted commands nothing. A long
-paste is a placeholder in the message, and goes along as a text of its own. The path of a picture alone, which
-is what terminals paste for a file that is dropped on them, becomes its name with an `@`, to be seen and sent.
+Enter sends; Alt-Enter, or a backslash before Enter, begins a new line. Only typed text can be a command, a
+line for the shell, a note or the name of a file to attach, so that a pasted page cannot command anything. A
+long paste is shown as a placeholder in the message, and sent as a text of its own. Terminals paste the
+path of a file that is dropped on them: that of a picture becomes its name with an `@`, to be seen and sent.
 """
 
 from __future__ import annotations

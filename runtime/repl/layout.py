@@ -1,4 +1,4 @@
-"""What the last lines of the terminal look like: what happens, a message or a question, what holds."""
+"""The layout of the last lines of the terminal: what is running, a message or a question, the status."""
 
 from __future__ import annotations
 

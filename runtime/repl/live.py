@@ -1,10 +1,9 @@
-"""A terminal whose last lines live: what happens now, what is being typed, and what holds, redrawn in place.
+"""A terminal with live lines at the bottom: what is running, what is being typed, and the status.
 
-One application of prompt_toolkit (`board.py`) runs from the start of a chat to its end, on an asyncio thread
-of its own, so that no key stalls the session and keys are taken while a turn runs. A question takes the
-place of what is being typed, which comes back afterwards; keys that were pressed before it was drawn answer
-nothing.
-`keys.py` says which key does what.
+One prompt_toolkit application (`board.py`) runs for the whole chat, on an asyncio thread of its own, so that
+keys are read while a turn runs and never delay it. A question replaces what is being typed, which comes back
+afterwards. Keys that were pressed before the question was drawn do not answer it. `keys.py` says which key
+does what.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Read Markdown as it streams in, and lay each finished block out as lines of styled text.
+"""Read Markdown as it streams in, and lay out each finished block as lines of styled text.
 
-A block is laid out once, when nothing that follows can change it. What of a text is a finished block is
-decided by the parser alone. A block that does not end is cut after so many characters, and the parser is
-asked again only when there is a good deal more to read: the work stays in proportion to the length, whatever
-a model writes. Nothing is left out: HTML is shown as text, a link is its text and its address, words too
-long for a cell of a table are folded, and what is too wide for the screen, or nested too deeply, is shown
-as it was written.
+Only the parser decides what a finished block is, and a block is laid out once, when nothing that follows can
+change it. A block that does not end is cut after a number of characters. The parser runs again only when a
+good deal more has arrived, so the work stays proportional to the length, whatever a model writes. Nothing is
+left out: HTML is shown as text, a link as its text and its address, long words in a table are folded, and
+what is too wide for the screen or nested too deeply is shown as it was written.
 
-The Markdown library and the highlighter load in a tenth of a second, so this file is imported with the first
-answer.
+The Markdown library and the highlighter take a tenth of a second to load, so this file is imported with the
+first answer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A pager: texts of any length over the whole screen, with a search and a way from one section to the next.
+"""A pager for texts of any length, with a search and jumps from section to section.
 
-It lays out only the lines that are seen. What is shown went through the terminal filter like everything else.
+Only the visible lines are laid out. The text passes the terminal filter like everything else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A terminal that takes whole lines and moves no cursor: `TERM=dumb`, or output that is no terminal.
+"""A terminal that reads whole lines and moves no cursor: `TERM=dumb`, or output that is not a terminal.
 
-Between two prompts it is quiet: what is typed meanwhile waits for the next message, and never counts as the
-answer to a question that nobody has seen yet. A key that answers is the first letter of a line.
+A line that is typed while something runs is kept for the next message. It never answers a question that was
+not yet visible when it was typed. Where a key would answer, the first letter of a line does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Print a session to the terminal: the answer, each call with its result, refusals, and how a turn ended.
+"""Print a session to the terminal: answers, calls with their results, refusals, and how a turn ended.
 
-Where the last lines of the terminal live, what is not finished is shown there (`activity.py`) and printed
-once, when it is; elsewhere calls and their output are printed as they happen. `answer.py` prints what the
-model says, `calls.py` what it asks for.
+In a live terminal (`activity.py`) unfinished text is shown in the live lines and printed when it is complete.
+In other terminals calls and output are printed as they happen. `answer.py` prints answers, `calls.py` calls.
 """
 
 from __future__ import annotations

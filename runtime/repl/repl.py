@@ -1,8 +1,8 @@
 """The chat: read a message, run it as a slash command or a turn, and repeat until the person leaves.
 
-Ctrl-C stops what is running and keeps what came so far; at the prompt it clears the line. Ctrl-D or /exit
-leaves. However the chat ends, what is open is closed first. `live.py` and `plain.py` are the terminals;
-`render.py` and `approve.py` lay out what is shown.
+Ctrl-C stops what is running and keeps the output so far; at the prompt it clears the line. Ctrl-D or /exit
+leaves. However the chat ends, everything that is open is closed first. `live.py` and `plain.py` are the
+terminals; `render.py` and `approve.py` lay out what is shown.
 """
 
 from __future__ import annotations

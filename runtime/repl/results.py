@@ -1,7 +1,6 @@
-"""What a chat can open in the pager: results of calls and what the model thought, each by its number.
+"""What a chat can open in the pager, by number: results of calls, and what the model thought.
 
-What was shown of a result is kept, within a bound; where it was too long to be shown, the overflow store has
-all of it.
+What was shown of a result is kept, up to a bound. The overflow store has the whole text of a long one.
 """
 
 from __future__ import annotations

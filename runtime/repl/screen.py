@@ -1,9 +1,9 @@
-"""Print on the terminal: styled lines, folded to the width there is. The only maker of escape sequences here.
+"""Print styled lines to the terminal, folded to its width. No other file here makes escape sequences.
 
-Left to itself a terminal continues a long line in its first column, where our own lines begin. Callers have
-made texts visible before they fold them. Wherever a text comes from, and whatever made it of its input (a
-Markdown parser makes characters of `&#x202e;`), on its way out it passes `harmless`: only the styles named
-below become sequences that a terminal obeys.
+A terminal continues a long line in its first column, where our own lines begin; so lines are folded here.
+Callers have made texts visible before. Every text also passes `harmless` on its way out, since a later step
+may have produced other characters (a Markdown parser turns `&#x202e;` into one). Only the styles named below
+become sequences that a terminal obeys.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the chat asks of a terminal, how a person leaves it, and keeping it quiet until somebody reads keys.
+"""What the chat needs from a terminal, how a person leaves it, and silence until keys are read.
 
-`live.py` is a terminal whose last lines are redrawn; `plain.py` one that only takes whole lines.
+`live.py` is a terminal whose last lines are redrawn; `plain.py` is one that reads whole lines.
 """
 
 from __future__ import annotations

@@ -52,10 +52,10 @@ class ResolvedPath:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a call would change, for a person's eyes.
+    """What a call would change, to show a person before they answer.
 
-    `name` says what the text is, in words that no argument is called by; `instead_of` names the arguments
-    that need not be shown beside it.
+    `name` is the heading of the text; it must not be the name of an argument. The arguments in `instead_of`
+    are not shown beside it.
     """
 
     name: str

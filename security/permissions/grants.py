@@ -47,7 +47,7 @@ _LITERAL_WILDCARD = regex(r"\[([*?\[])\]")
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """A yes that lasts: the rules it grants, where they hold, and for how many seconds (None: no end)."""
+    """A yes that lasts: the rules it grants, where they hold, and for how many seconds (None: for good)."""
 
     rules: Patterns
     scope: Scope = Scope.SESSION

@@ -116,7 +116,7 @@ class Journal:
         if tool in self._alerted and not limits.auto_block:
             return
         self._alerted.add(tool)
-        cause = f"anomaly window: {window.summary(tool)}; /trust {tool} LEVEL lifts it"
+        cause = f"anomaly window: {window.told(tool)}; /trust {tool} LEVEL lifts it"
         tell(partial(self._observer.alert, f"critical: {tool}: {cause}"))
         if limits.auto_block:
             await self.note(LevelSet(self.now(), tool, TrustLevel.BLOCKED, cause))

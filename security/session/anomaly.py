@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AnomalyDetector:
-    """One sliding window of outcomes for each tool."""
+    """The recent outcomes of each tool, in a sliding window per tool. Immutable."""
 
     windows: Mapping[str, tuple[Outcome, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -43,10 +43,10 @@ class AnomalyDetector:
         call: str = "",
         may_pass: bool = False,
     ) -> AnomalyDetector:
-        """Return the detector with one more outcome of a tool, the oldest beyond the window dropped.
+        """Return a detector with one more outcome of a tool.
 
-        `call` names what was called, tool and arguments together. A failure of it that may pass is replaced
-        by what comes of the same call later, so a call that is tried again counts once.
+        `call` identifies a call by its tool and arguments. If such a call failed in a way that may pass, its
+        next outcome replaces that failure, so that a call with retries counts once.
         """
         if not limits.enabled:
             return self
@@ -56,22 +56,22 @@ class AnomalyDetector:
         return AnomalyDetector(MappingProxyType({**self.windows, tool: window}))
 
     def emptied(self, tool: str) -> AnomalyDetector:
-        """Return the detector without the past of one tool."""
+        """Return a detector without the outcomes of one tool."""
         return AnomalyDetector(MappingProxyType({k: v for k, v in self.windows.items() if k != tool}))
 
     def failures(self, tool: str) -> tuple[int, int]:
-        """Return how many of the outcomes in a tool's window are failures, and how many there are."""
+        """Return the number of failures in a tool's window, and the number of outcomes."""
         window = self.windows.get(tool, ())
         return sum(not one.succeeded for one in window), len(window)
 
-    def summary(self, tool: str) -> str:
+    def told(self, tool: str) -> str:
         """Return how many calls in the window of a tool failed, in words."""
         failed, seen = self.failures(tool)
         refused = any(one.refused for one in self.windows.get(tool, ()))
         return f"{failed} of {seen} failed{' or were refused' if refused else ''}"
 
     def is_tripped(self, tool: str, limits: AnomalyLimits) -> bool:
-        """Whether a tool failed at or above the threshold, once there are enough samples to say so."""
+        """Whether a tool fails too often: at or above the threshold, with enough samples."""
         failed, seen = self.failures(tool)
         if not limits.enabled or seen < max(1, limits.min_samples):
             return False

@@ -21,7 +21,7 @@ ENDORSEMENT = "trust:"
 
 
 class Scope(StrEnum):
-    """Where a grant holds: in this session only, or also in later ones in this workspace, or in any."""
+    """Where a grant holds: in this session, in this workspace, or everywhere."""
 
     SESSION = "session"
     WORKSPACE = "workspace"
@@ -29,7 +29,7 @@ class Scope(StrEnum):
 
     @property
     def is_lasting(self) -> bool:
-        """Whether it outlives the session."""
+        """Whether a grant with this scope outlives its session."""
         return self is not Scope.SESSION
 
 

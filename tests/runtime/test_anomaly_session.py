@@ -233,7 +233,7 @@ async def test_a_page_that_is_down_is_one_failure_and_blocks_nothing(sessions, t
     async with sessions.session(tmp_path, settings, says=[*asked, "done"], executors=[outage]) as runtime:
         ended = await runtime.turn("go")
         assert (ended.calls, ended.refused) == (18, 0)
-        assert runtime.pipeline.session.anomaly.summary("outage") == "1 of 1 failed"
+        assert runtime.pipeline.session.anomaly.told("outage") == "1 of 1 failed"
 
 
 async def test_a_listener_that_fails_stops_nothing(sessions, tmp_path, recwarn):

@@ -84,7 +84,10 @@ def test_expectations_and_events():
     others = {"providers", "agents"}
     files = [file for file in (ROOT / "runtime").rglob("*.py") if others.isdisjoint(file.parts)]
     sources = "".join(file.read_text(encoding="utf-8") for file in files)
-    types = {*re.findall(r'"type": "([a-z]+)"', sources), *re.findall(r'_Said\(.*, "([a-z]+)", \[', sources)}
+    types = {
+        *re.findall(r'"type": "([a-z]+)"', sources),
+        *re.findall(r'_Answer\(.*, "([a-z]+)", \[', sources),
+    }
     assert {quoted(row[0])[0] for row in table(text, "type")} == types
     assert all(f"`{reason}`" in text for reason in EndReason)
 

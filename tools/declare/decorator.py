@@ -1,11 +1,12 @@
-"""Declare tools: the surface for authors, which the built-in tools use too.
+"""Declare tools. Authors of tools use this, and so do the built-in ones.
 
     @tool(effects=Effect.SEND | Effect.BRING_IN, timeout=20)
     async def weather(city: Text, station: ResourceId | None = None) -> str:
         \"\"\"Current weather for a city.\"\"\"
 
-A tool says what it does (`effects`) and what each argument is (`kinds.py`); nothing more is known of it.
-Whatever it leaves unsaid is judged as everything it could be.
+A tool declares its effects, and what each argument is (`kinds.py`). The gates know nothing else of it: an
+argument without a kind is judged as everything it could be, a tool without effects as one that does
+everything.
 """
 
 from __future__ import annotations
@@ -83,28 +84,30 @@ def tool(
     result: Origin | None = None,
     confidential: bool = False,
 ) -> SingleTool | Callable[[Function], SingleTool]:
-    """Make a function a tool: its signature the schema, its docstring the description.
+    """Make a tool of a function: its signature becomes the schema, its docstring the description.
 
-    An `async def` runs under trio. A plain `def` runs in a thread: after a time-out, or when the call is
-    cancelled, nobody waits for it any more, but it is not stopped. The function returns a str, an `Output`,
-    or anything JSON can say; it tells a failure by raising a `ToolError`. It gets paths and URLs as they
-    were judged. In an `async def` a parameter annotated `Cleared` gets the permission
-    to run (deadline, `emit`, `follow`) and is no argument of the tool.
+    The function returns a str, an `Output`, or a value that JSON can represent; it reports a failure by
+    raising a `ToolError`. Paths and URLs reach it as they were judged. In an `async def`, a parameter
+    annotated with `Cleared` receives the permission to run (deadline, `emit`, `follow`); it is not an
+    argument of the tool.
+
+    An `async def` runs under trio. A plain `def` runs in a thread, which cannot be stopped: after a time-out
+    or a cancellation the call has ended, but the thread runs on until the function returns.
 
     Args:
-        function: what runs; left out where the decorator is called.
-        effects: what it does to the world; without it, everything.
-        timeout: seconds until it is stopped.
-        name: what models call it, if not as the function is called.
+        function: the function, if the decorator is used without parentheses.
+        effects: what a call does to the world; everything, if left out.
+        timeout: seconds until the call is stopped.
+        name: the name for models; by default that of the function.
         idempotent: whether a failed call may be repeated.
-        preview: what a call would change, for the person who is asked. The state of the judged paths
-            is in `Action.places` then, and the tool refuses where that is no longer so.
-        result: whose words its results are, if not as its effects say; an `Output` may say otherwise.
-        confidential: whether what it brings is asked about before it leaves.
+        preview: returns what a call would change, to be shown with a question. The state of the judged paths
+            is in `Action.places`; a tool must refuse to run if that state has changed since.
+        result: the author of the results, if it does not follow from the effects. An `Output` overrides it.
+        confidential: whether sending is asked about once a result of this tool was read.
 
     Raises:
         TypeError: the function cannot be a tool; the message says why.
-        ValueError: the name or the timeout is not possible.
+        ValueError: the name or the timeout is invalid.
     """
 
     def declared(function: Function) -> SingleTool:
@@ -138,11 +141,12 @@ def spec_from_schema(
     result: Origin | None = None,
     confidential: bool = False,
 ) -> ToolSpec:
-    """Return the spec of a tool whose arguments a JSON Schema describes, for executors of one's own.
+    """Return the spec of a tool whose arguments are described by a JSON Schema.
+
+    For executors of your own, which implement `execute` themselves.
 
     Raises:
-        ValueError: the name, the timeout or the schema is not possible; a reference that leads out
-            of the schema is not.
+        ValueError: the name, the timeout or the schema is invalid, or the schema refers to another document.
     """
     check_name(name)
     try:
@@ -175,10 +179,12 @@ def schema_tool(
     idempotent: bool = False,
     result: Origin | None = None,
 ) -> SingleTool:
-    """Return an executor with one tool described by a JSON Schema; `run` takes the arguments itself.
+    """Return an executor with one tool whose arguments are described by a JSON Schema.
+
+    `run` is called with the permission, and takes the arguments from it.
 
     Raises:
-        ValueError: as `spec_from_schema`.
+        ValueError: as for `spec_from_schema`.
     """
     spec = spec_from_schema(
         name,

@@ -74,25 +74,25 @@ def _text(value: object) -> str:
 
 
 WorkspacePath: TypeAlias = Annotated[ResolvedPath, Declared(Kind.PATH)]
-"""A path; relative ones start at the workspace. The function gets it as judged: `real` has no links."""
+"""A path, absolute or below the workspace. The function gets it as judged; `real` has no symlinks."""
 
 SourcePath: TypeAlias = Annotated[ResolvedPath, Declared(Kind.PATH, only_read=True)]
-"""A path that is only read, whatever else the tool does; the function gets it as a `WorkspacePath`."""
+"""A path that the tool only reads, whatever else it does. The function gets it as a `WorkspacePath`."""
 
 Url: TypeAlias = Annotated[JudgedUrl, Declared(Kind.URL)]
-"""A URL the person must have given. The function gets it as judged: `text`, `host`, `port` and more."""
+"""A URL to open. The function gets it as judged, with `text`, `host`, `port` and more."""
 
 ShellCommand: TypeAlias = Annotated[str, Declared(Kind.COMMAND)]
-"""A line that a shell will run."""
+"""A command line that a shell will run."""
 
 ResourceId: TypeAlias = Annotated[str, Declared(Kind.RESOURCE_ID)]
-"""An identifier of something elsewhere: judged by REQ-F-045, so no `..`, `?`, `#`, `%XX` and the like."""
+"""The identifier of something elsewhere. One with `..`, `?`, `#`, `%XX` and the like is refused."""
 
 Destination: TypeAlias = Annotated[str, Declared(Kind.DESTINATION)]
-"""Where something is sent that is not a URL: an e-mail address, a git remote, a host."""
+"""Where something is sent, other than a URL: an e-mail address, a git remote, a host."""
 
 Secret: TypeAlias = Annotated[str, Declared(Kind.SECRET)]
 """A value that is never shown or recorded."""
 
 Text: TypeAlias = Annotated[str, Declared(Kind.TEXT)]
-"""Prose, code, a search word: nothing that is opened, run or sent to by what it says."""
+"""Any other text: prose, code, a search word. It is not opened, run or used as an address."""

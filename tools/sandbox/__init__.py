@@ -1,4 +1,4 @@
-"""Confine programs with bubblewrap or Landlock and a seccomp filter."""
+"""Run programs confined by bubblewrap or Landlock, and by a seccomp filter."""
 
 from __future__ import annotations
 

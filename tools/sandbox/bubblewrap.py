@@ -1,10 +1,10 @@
 """Start programs under bubblewrap, and report how they ended.
 
-A reaper starts bubblewrap, with the arguments made in `security/sandbox/confinement.py` and a seccomp filter.
-Bubblewrap itself runs outside, so its own environment is empty: a variable of the program that makes a loader
-preload a library would have that run with all the person's rights.
-Everything in the sandbox ends with its first process. If bubblewrap itself is killed while it sets a sandbox
-up, the reaper ends what is left, which would otherwise wait for bubblewrap without end.
+A reaper starts bubblewrap, with arguments from `security/sandbox/confinement.py` and a seccomp filter.
+Bubblewrap itself runs outside the sandbox, so its own environment is empty: with LD_PRELOAD among the
+program's variables, a library would run with all the person's rights. Everything in the sandbox ends with its
+first process. If bubblewrap is killed while it sets up a sandbox, the reaper ends the processes that would
+wait for it forever.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Read a trial run's changes from the upper layer of its overlay.
+"""Read the changes of a trial run from the upper layer of its overlay.
 
-The upper is walked by handle, no link is followed, and every entry is compared with the lower, the workspace
-as it is. How an entry came to be does not matter, only how both differ: an equal copy and a touched folder
-are nothing. Marks of the overlay (`user.overlay.*`) are read where the kernel puts them; the kernel escapes
-those that a program sets, and none is ever kept. Work is counted, and a walk that reaches a bound says so.
-What a program made unreadable is opened by changing its mode in the upper alone, and gets its mode back
-afterwards. Everything here blocks.
+Every entry of the upper layer is compared with the lower one, which is the workspace. Only the difference
+counts, not how it came about: an identical copy or a touched folder is no change. Folders are walked by
+handle, and no symlink is followed.
+
+The overlay marks deleted and replaced entries with xattrs (`user.overlay.*`). The kernel escapes marks that a
+program sets itself, so these are not mistaken for its own; no such mark is ever kept. What a program made
+unreadable is opened by changing its mode in the upper layer, and the mode is restored afterwards. The work is
+bounded, and a walk that reaches a bound says so. Everything here blocks.
 """
 
 from __future__ import annotations

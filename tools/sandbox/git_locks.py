@@ -1,8 +1,8 @@
-"""Remove lock files that an interrupted git left in repositories.
+"""Remove the lock files that an interrupted git left in repositories.
 
-A lock was left by that command if it came to be while the command ran, whose processes are all dead by
-now, and if nobody else's git is at work in the workspace, or anywhere if trees are linked to the repository.
-All is done beneath handles; no link is followed.
+A lock counts as left behind if it appeared while a command ran whose processes are all dead by now, and if no
+other git is running in the workspace (or anywhere, if other working trees are linked to the repository).
+Files are reached through handles, and no symlink is followed.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Remember which folders hold secret or protected files, so that a scan visits those and not the whole tree.
+"""Remember which folders hold secret or protected files, so that a scan need not visit the whole tree.
 
-The kernel reports every change of names in a folder that is watched (inotify). All reports are read before
-each look, so nothing that was done before is missed. Only names are remembered: whatever depends on what is
-in a file, on its mode or on where a link leads is read anew from the folders in question, by the same code
-as in a scan. Where notices do not tell everything, or any doubt is left, the whole tree is scanned.
+The kernel reports every change of names in a watched folder (inotify). Before each look all pending reports
+are read, so nothing that happened before is missed. Only names are remembered. What depends on a file's
+content, its mode or the target of a link is read again, by the code of a full scan. Where the reports may be
+incomplete, the whole tree is scanned.
 
-1. A folder is watched before it is listed, and after the one above it. So whatever replaces a part of the
-   path meanwhile is reported, and the folder is dropped and listed anew.
-2. A folder that was moved, deleted, replaced or given other rights is dropped with all below it.
-3. A look answers when there is nothing left to read, and after a bounded number of rounds not at all.
+1. A folder is watched before it is listed, and after its parent. If a part of the path is replaced meanwhile,
+   this is reported, and the folder is dropped and listed again.
+2. A folder that was moved, deleted, replaced or given other rights is dropped, with everything below it.
+3. A look gives its answer when no report is left to read. If reports keep coming, it gives up after a bounded
+   number of rounds, and the whole tree is scanned.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Remember the secrets found in a toolchain, so that a large one is scanned once, not once per session.
+"""Remember the secrets found in a toolchain, so that a large one is scanned once and not in each session.
 
-What was found holds for as long as every folder that was looked at is the same one and has not changed: a
-folder's change time is set by the kernel whenever a name is added, removed or given to another file, and by
-nothing a program could ask for. A file that nobody but the person may write is not opened for this, only
-compared; what does not fit is as if it was not there.
+A result is valid while every scanned folder is the same folder and unchanged. The kernel sets a folder's
+ctime whenever a name in it is added, removed or given to another file, and no program can set that time. The
+file with the results must be writable by nobody but the person; an entry that does not match is ignored.
 """
 
 from __future__ import annotations

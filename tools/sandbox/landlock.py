@@ -1,9 +1,9 @@
 """Confine the calling thread to granted paths with Landlock (Linux 5.13 and newer).
 
-`security/sandbox/confinement.py` decides what may be done where; here that becomes a Landlock ruleset. A
-ruleset binds the thread that takes it on and everything that thread starts from then on, and cannot be taken
-off again: use it only on the thread that starts a supervisor. What a kernel's version of Landlock does not
-cover is left to seccomp.
+`security/sandbox/confinement.py` decides which paths are granted; this file makes a Landlock ruleset of them.
+A ruleset binds the calling thread and everything it starts from then on, and can never be taken off: call
+this only on the thread that starts a supervisor. What the kernel's version of Landlock cannot restrict is
+left to seccomp.
 """
 
 from __future__ import annotations

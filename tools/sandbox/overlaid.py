@@ -1,7 +1,7 @@
-"""Run an allowed program for real while its writes to the workspace are held back until it has ended.
+"""Run an allowed program for real, but hold its writes to the workspace back until it has ended.
 
-What it wrote there is found and applied as that of a trial (`trial.py`), where memory cannot hold it over an
-upper on a disk.
+They are found and applied like those of a trial run (`trial.py`). The upper layer is on a disk if they may
+not fit into memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Undo changes a program made to files that git or Leeward would execute or obey.
+"""Undo changes that a program made to files which git or Leeward would execute or obey.
 
-The changes to undo are decided in `security/sandbox/tampering.py`: what must not stay is moved aside, and
-what was there before is put back. All of it is reached beneath handles and no link is followed, for another
-program may still be running and would like to choose what is moved.
+`security/sandbox/tampering.py` decides which changes to undo. New files are moved aside, and what was there
+before is restored. All files are reached through handles and no symlink is followed, since a program that is
+still running could otherwise choose which file is moved.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Run a program that can change nothing, and report what it tried to write.
 
-At bubblewrap the workspace is mounted read-only, at its own path; below it Landlock gives no right to write,
-and a filter keeps the program from what Landlock does not know (`seccomp.py`). In both it has no network, and
-what is secret is masked. What it tried to change is noticed by its system calls (`wishes.py`); below
-bubblewrap not all of it is.
+Under bubblewrap the workspace is mounted read-only, at its own path. Without bubblewrap, Landlock grants no
+right to write, and a seccomp filter denies what Landlock cannot restrict. In both cases there is no network,
+and secret files are hidden. Attempted writes are noticed by their system calls (`wishes.py`); without
+bubblewrap some are missed.
 """
 
 from __future__ import annotations

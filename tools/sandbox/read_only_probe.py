@@ -1,9 +1,9 @@
 """Test by a real run whether programs can run read-only in a workspace.
 
-A program of ours tries in a folder of ours, on the workspace's own file system, everything that must fail: to
-change contents, names, modes, times and attributes, to reach others by sockets, signals, shared memory and
-the kernel's keyring. Whether something changed is looked at from here. A single success, a wish that was not
-noticed or a probe that could not be made is a no.
+A program of ours runs in a folder of ours on the workspace's file system, and tries everything that must
+fail: to change contents, names, modes, times and attributes, and to reach other processes by sockets,
+signals, shared memory and the kernel's keyring. What changed is checked from outside. Read-only runs are
+unavailable if a single attempt succeeds, if one goes unnoticed, or if the test cannot be carried out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The result of a confined program: how it ended, and notices about its sandbox.
 
-A program that meets the sandbox says "permission denied" or "could not resolve host". A reader of that
-takes it for a fault of the machine, so a hint is added, with the keys that change it where there are any.
+A program that is stopped by the sandbox prints "permission denied" or "could not resolve host", which looks
+like a fault of the machine. So a hint is added, with the configuration keys that change it.
 """
 
 from __future__ import annotations

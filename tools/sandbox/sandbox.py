@@ -1,8 +1,8 @@
 """Run the programs of a session in the strongest confinement that works here: bubblewrap, Landlock, or none.
 
-The level is found once, by running something in it; from then on every command runs that way or fails. The
-workspace is scanned around each run: what must not be reached is masked before, and what appeared where
-others would execute it is moved aside after, before anything else runs.
+Which one works is found once, by running a program in it; from then on every command runs that way or fails.
+The workspace is scanned around each run. Before it, secret files are hidden; after it, files that others
+would execute are moved aside before anything else runs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Scan the workspace before a program runs for what it must not reach, and afterwards for what it left.
+"""Scan the workspace before a program runs, for what it must not reach, and afterwards for what it left.
 
-Scanned before and after every command are git's hooks and settings, `.leeward`, protected paths, secrets, the
-sockets of running services, and FIFOs where a command may only read. `security/sandbox/tampering.py` decides
-what may stay; what may not is moved aside by `quarantine.py`, and what was changed is put back. Package
-folders are not scanned: a program that may write there can change what the packages do anyway.
+Both scans look for git's hooks and settings, `.leeward`, protected paths, secrets, the sockets of running
+services, and FIFOs where a command may only read. `security/sandbox/tampering.py` decides what may stay.
+`quarantine.py` moves the rest aside, and restores what was changed. Folders of installed packages are not
+scanned: a program that may write there can change what the packages do anyway.
 """
 
 from __future__ import annotations

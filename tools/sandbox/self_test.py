@@ -1,8 +1,8 @@
 """Test the sandbox by trying to escape from it; each attempt is judged from outside.
 
-Every probe is an ordinary way out: writing, reading, connecting, tracing, killing. What the program inside
-reports of its success counts for nothing where the outcome can be observed from here. A probe that could not
-be made proves nothing, so nothing is concluded from it.
+Every probe is an ordinary way out: writing, reading, connecting, tracing, killing. Where the outcome can be
+observed from outside, the report of the program inside does not count. Nothing is concluded from a probe that
+could not be carried out.
 """
 
 from __future__ import annotations

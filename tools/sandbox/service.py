@@ -1,8 +1,8 @@
-"""Run a program that is talked to, such as a server on standard input and output, confined for its life.
+"""Run a confined program that is talked to while it runs, such as a server on standard input and output.
 
-It reads what a command that only reads may read, and changes nothing; with `writes` it changes the workspace
-as well, and what must not stay there is moved aside at its end. It has no network but what is served to it.
-Where nothing keeps programs in, it is not started, unless the person wants it to run in nothing.
+It may read what a command may read that only reads. With `writes` it may change the workspace too, and files
+that must not stay there are moved aside when it ends. Its only network is what is served to it. Where no
+confinement works, it is not started, unless the person has chosen to run it unconfined.
 """
 
 from __future__ import annotations

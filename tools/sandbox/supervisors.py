@@ -1,8 +1,8 @@
-"""Start supervisors on a dedicated thread, and keep one per confinement.
+"""Start supervisors on a dedicated thread, and keep one for each confinement.
 
-A program under bubblewrap dies with the thread that started it, so no worker thread may start one: those end
-when they idle. Landlock binds a thread and all it starts for good, so where the grants changed there is
-another supervisor; the one before ends once nothing runs below it.
+A program under bubblewrap dies with the thread that started it, and worker threads end when they are idle, so
+they may not start one. Landlock binds a thread, and all it starts, for good: if the grants change, a new
+supervisor is started, and the old one ends when nothing runs below it any more.
 """
 
 from __future__ import annotations

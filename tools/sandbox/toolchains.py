@@ -1,10 +1,11 @@
-"""Find secrets among the toolchains that programs may read, so that they can be hidden.
+"""Find secrets in the toolchains that programs may read, so that these files can be hidden.
 
-Gone through once a session, as no program can change them, or not at all where it is known what lies there
-(`known_toolchains.py`); what was found and has gone since is left out.
-Among what packages brought a key or a certificate is as public as its origin, and there are thousands of
-them; a file that is called as those which hold passwords is closed there too. What cannot be looked at whole
-is closed as a whole, and the result says so.
+Toolchains are scanned once per session, since no program can change them; a known one (`known_toolchains.py`)
+is not scanned at all. A file that was found and is gone by now is left out.
+
+Packages bring thousands of keys and certificates, which are as public as the packages, so these are not
+hidden. Files with the names of password files are. What cannot be scanned completely is hidden completely,
+and the result says so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Test by a real run whether trial runs work on a workspace's file system.
 
-A kernel may mount an overlay and still not keep in it what a program did: without user xattrs in memory, a
-folder that was deleted and made again shows its old contents. So a program appends, deletes and replaces in
-a folder of ours, and what it did is read through the handle by which a trial's changes will be read.
+A kernel may mount an overlay and still lose what a program does in it. Without user xattrs in tmpfs, for
+example, a folder that was deleted and made again shows its old contents. So a program appends, deletes and
+replaces files in a folder of ours, and the changes are read in the way in which those of a trial run are
+read.
 """
 
 from __future__ import annotations

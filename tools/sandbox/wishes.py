@@ -1,9 +1,9 @@
 """Record what a read-only program tries to write, from the system calls it makes.
 
-Neither its output nor its exit code tell that. So the kernel tells of every call that may change a file
-before it is made (`process/listener.py`), here it is looked up what the call is about, and the kernel goes on
-with it: a mount or Landlock keeps the program from it, never what is found here. A program that changes what
-its call names meanwhile hides from a person what it could not do.
+Neither its output nor its exit code shows that. So the kernel reports every call that may change a file
+before it executes it (`process/listener.py`); the paths are looked up here, and the kernel continues the
+call. It is a mount or Landlock that prevents the change, never this record. A program that changes the
+arguments of a call meanwhile only hides from the person what it could not do.
 """
 
 from __future__ import annotations

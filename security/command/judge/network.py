@@ -94,7 +94,7 @@ def destinations_of(root: Node) -> tuple[str, ...]:
 
 
 def _hides_destination(command: Command) -> bool:
-    """Whether a program that only connects to what it names is given words, and none of them is a place."""
+    """Whether a program that only connects to what it names is given words, but no place among them."""
     has_operands = any(not word.text.startswith("-") for word in command.words[1:])
     return _known_of(command.program).known and has_operands and not destinations_of(command)
 

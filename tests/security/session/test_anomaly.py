@@ -93,8 +93,8 @@ def test_only_the_window_counts(outcomes, size, least, threshold) -> None:
 
 def test_it_is_told_whether_refusals_are_among_the_failures() -> None:
     failed = after("+--")
-    assert failed.summary("t") == "2 of 3 failed"
-    assert failed.record("t", False, LIMITS, refused=True).summary("t") == "3 of 4 failed or were refused"
+    assert failed.told("t") == "2 of 3 failed"
+    assert failed.record("t", False, LIMITS, refused=True).told("t") == "3 of 4 failed or were refused"
 
 
 @given(st.text(st.sampled_from("dry"), max_size=60), st.integers(1, 6), st.integers(1, 25))
