@@ -1,7 +1,7 @@
 """Expand a command line to what it runs: wrappers and what they run, where, and the line as printed."""
 
 from .parse import parse_command
-from .paths import Candidate, Folders, Ground, Placed, git_places, placed, where
+from .paths import Candidate, Folders, Placed, git_places, placed, where
 from .printing import print_line, quoted
 from .visit import commands_of, is_sink, nodes, vectors
 from .wrappers import added_by_wrapper, is_transparent, unversioned, wrapper_of
@@ -9,7 +9,6 @@ from .wrappers import added_by_wrapper, is_transparent, unversioned, wrapper_of
 __all__ = [
     "Candidate",
     "Folders",
-    "Ground",
     "Placed",
     "added_by_wrapper",
     "commands_of",

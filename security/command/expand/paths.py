@@ -11,9 +11,10 @@ import glob
 import posixpath
 import re
 from collections.abc import Iterator
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from ...lazy import dataclass, regex
+from ...policy import Policy
 from ..programs import git_folder, parse_options
 from ..syntax import Command, Compound, Node, PartKind, PipeNode, Sequence, Word, literal
 from .visit import commands_of
@@ -21,7 +22,6 @@ from .visit import commands_of
 __all__ = [
     "Candidate",
     "Folders",
-    "Ground",
     "Placed",
     "git_places",
     "placed",
@@ -40,18 +40,6 @@ _MOST_MOVES = 16
 _SAME_SHELL = frozenset({"eval", "command", "builtin", ".", "source"})
 
 
-class Ground(Protocol):
-    """As much of a policy as is needed here."""
-
-    @property
-    def workspace(self) -> str:
-        """The absolute path where a line starts."""
-
-    @property
-    def home(self) -> str:
-        """The absolute path that `~` is."""
-
-
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A command, and the folders it may start in (None: unknown)."""
@@ -68,18 +56,18 @@ class Candidate:
     is_glob: bool = False
 
 
-def placed(root: Node, ground: Ground) -> tuple[Placed, ...]:
+def placed(root: Node, policy: Policy) -> tuple[Placed, ...]:
     """Return every command of a line with where it runs, in the order of the text."""
     found: list[Placed] = []
-    _Walk(ground, found).go(root, frozenset({ground.workspace}))
+    _Walk(policy, found).go(root, frozenset({policy.workspace}))
     return tuple(found)
 
 
 class _Walk:
     """Goes through a tree and collects; each step returns the folders after success and after failure."""
 
-    def __init__(self, ground: Ground, found: list[Placed]) -> None:
-        self.ground, self.found = ground, found
+    def __init__(self, policy: Policy, found: list[Placed]) -> None:
+        self.policy, self.found = policy, found
         self.moves = 0
 
     def go(self, node: Node, folders: Folders) -> _Ends:
@@ -128,8 +116,8 @@ class _Walk:
             or parsed.unknown is not None
         ):
             return None
-        word = operands[0] if operands else literal(self.ground.home)
-        found = where(word, folders, self.ground)
+        word = operands[0] if operands else literal(self.policy.home)
+        found = where(word, folders, self.policy)
         if found is None or any(one.is_glob for one in found) or word.text == "-":
             return None
         # The shell resolves `..` in the text of the folder, before any link is followed; with -P it does not.
@@ -205,9 +193,9 @@ def _starts_elsewhere(command: Command) -> bool:
     return command.program == "env" and any(re.match(r"-[iv0]*C|--c", word.text) for word in command.words)
 
 
-def where(word: Word, folders: Folders, ground: Ground) -> tuple[Candidate, ...] | None:
+def where(word: Word, folders: Folders, policy: Policy) -> tuple[Candidate, ...] | None:
     """Return the paths a word may mean, or None where that is unknown."""
-    pieces = [(PartKind.LITERAL, word.text)] if word.is_literal else list(_pieces(word, folders, ground))
+    pieces = [(PartKind.LITERAL, word.text)] if word.is_literal else list(_pieces(word, folders, policy))
     if None in pieces or not pieces:
         return None
     known = [piece for piece in pieces if piece is not None]
@@ -225,17 +213,17 @@ def where(word: Word, folders: Folders, ground: Ground) -> tuple[Candidate, ...]
     return tuple(Candidate(posixpath.join(start, text), is_glob) for start in starts)
 
 
-def _pieces(word: Word, folders: Folders, ground: Ground) -> Iterator[tuple[PartKind, str] | None]:
+def _pieces(word: Word, folders: Folders, policy: Policy) -> Iterator[tuple[PartKind, str] | None]:
     for part in word.parts:
         match part.kind:
             case PartKind.LITERAL | PartKind.GLOB:
                 yield part.kind, part.text
             case PartKind.TILDE if part.text == "~":
-                yield PartKind.LITERAL, ground.home
+                yield PartKind.LITERAL, policy.home
             case PartKind.TILDE if part.text == "~+" and folders is not None and len(folders) == 1:
                 yield PartKind.LITERAL, next(iter(folders))
             case PartKind.VARIABLE if part.text == "HOME":
-                yield (PartKind.LITERAL, ground.home) if part.quoted or _SAFE.fullmatch(ground.home) else None
+                yield (PartKind.LITERAL, policy.home) if part.quoted or _SAFE.fullmatch(policy.home) else None
             case PartKind.VARIABLE if part.text == "PWD" and folders is not None and len(folders) == 1:
                 here = next(iter(folders))
                 yield (PartKind.LITERAL, here) if part.quoted or _SAFE.fullmatch(here) else None
@@ -243,11 +231,11 @@ def _pieces(word: Word, folders: Folders, ground: Ground) -> Iterator[tuple[Part
                 yield None
 
 
-def git_places(at: Placed, ground: Ground) -> Folders:
+def git_places(at: Placed, policy: Policy) -> Folders:
     """Return the folders a git command works in, `-C` included."""
     folders = at.folders
     for word in git_folder(at.command.words):
-        found = where(word, folders, ground)
+        found = where(word, folders, policy)
         if found is None or any(one.is_glob for one in found):
             return None
         folders = frozenset(one.path for one in found)

@@ -147,8 +147,7 @@ def _followed(command: Command, nest: Nest) -> Command:
     if found is None:
         return command
     if found.privilege:
-        note = Note("privilege", f"{program} changes who runs it or what it may reach")
-        command = replace(command, notes=(*command.notes, note))
+        command = _noted(command, "privilege", f"{program} changes who runs it or what it may reach")
     command = _RUNS[found.runs](command, found, nest)
     return _noted(command, "code", f"{program} {_RUNS_SENT}") if found.fed and nest.sent else command
 

@@ -1,7 +1,7 @@
 """Assess a line on this machine, whatever the configuration says of commands.
 
-The outline is every command with where it runs. Each part of the assessment is worked out when it is first
-asked for, so that a survey looks up no more than is needed. Bombs, functions that start themselves without
+Each part of the assessment is worked out when it is first asked for, so that a survey looks up no more than
+is needed. Bombs, functions that start themselves without
 end, are recognised here.
 """
 
@@ -20,28 +20,9 @@ from .paths import Objection, Scene
 from .readonly import why_not_readonly
 from .touched import touched
 
-__all__ = ["Assessment", "Outline", "assess", "folders_of", "outline_of"]
+__all__ = ["Assessment", "assess", "folders_of"]
 
 _NOTHING = CommandFacts()
-
-
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """A line taken apart: `every` command of it, and whether it defines functions, or one that is a bomb."""
-
-    every: tuple[Placed, ...]
-    is_bomb: bool
-    has_functions: bool
-
-
-def outline_of(line: CommandLine, policy: Policy) -> Outline:
-    """Return a line taken apart, as it would run in the policy's workspace."""
-    return line.once.of(_taken_apart, line.root, policy)
-
-
-def _taken_apart(root: Node, policy: Policy) -> Outline:
-    functions = [node for node in nodes(root) if isinstance(node, Compound) and node.kind == "function"]
-    return Outline(placed(root, policy), any(map(_is_bomb, functions)), bool(functions))
 
 
 def _is_bomb(function: Compound) -> bool:
@@ -61,21 +42,37 @@ def _run_beside_others(node: Node) -> tuple[Node, ...]:
 
 def assess(line: CommandLine, facts: CommandFacts | None, policy: Policy) -> Assessment:
     """Return what speaks against a line; without facts, nothing counts as only reading."""
-    return line.once.of(Assessment, outline_of(line, policy), policy, facts or _NOTHING)
+    every = line.once.of(placed, line.root, policy)
+    return line.once.of(Assessment, line.root, every, policy, facts or _NOTHING)
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """A line held against what was looked up; not slotted, for the parts are kept in the object."""
+    """A line held against what was looked up: its tree, and every command of it with where it runs.
 
-    outline: Outline
+    It is not slotted, for the parts are kept in the object.
+    """
+
+    root: Node
+    every: tuple[Placed, ...]
     policy: Policy
     facts: CommandFacts
 
     @cached_property
+    def functions(self) -> tuple[Compound, ...]:
+        """The functions that the line defines."""
+        found = (node for node in nodes(self.root) if isinstance(node, Compound))
+        return tuple(node for node in found if node.kind == "function")
+
+    @property
+    def is_bomb(self) -> bool:
+        """Whether one of these starts itself without end."""
+        return any(map(_is_bomb, self.functions))
+
+    @cached_property
     def destroyed(self) -> tuple[str, str] | None:
         """What the line would destroy, and why that is a no."""
-        found = (destruction(at, self._at(at.folders)) for at in self.outline.every)
+        found = (destruction(at, self._at(at.folders)) for at in self.every)
         return next(filter(None, found), None)
 
     @cached_property
@@ -96,7 +93,7 @@ class Assessment:
     @cached_property
     def quiet(self) -> frozenset[tuple[str, ...]]:
         """The actions of commands that only read, anywhere in the line; in one with a function none does."""
-        if self.outline.has_functions:
+        if self.functions:
             return frozenset()
         open_ones: set[tuple[str, ...]] = set()
         quiet: set[tuple[str, ...]] = set()
@@ -114,7 +111,7 @@ class Assessment:
     def grounds(self) -> Mapping[tuple[str, ...], frozenset[str] | None]:
         """The folders that each action may start in, links resolved; None where they are not known."""
         found: dict[tuple[str, ...], frozenset[str] | None] = {}
-        for at in self.outline.every:
+        for at in self.every:
             folders = folders_of(at, self.policy, self.facts)
             for argv in vectors(at.command):
                 before = found.get(argv, frozenset())
@@ -123,7 +120,7 @@ class Assessment:
 
     @cached_property
     def _each(self) -> tuple[tuple[Placed, Objection | None], ...]:
-        return tuple((at, why_not_readonly(at, self._at(at.folders))) for at in self.outline.every)
+        return tuple((at, why_not_readonly(at, self._at(at.folders))) for at in self.every)
 
     def _only_reads(self, at: Placed) -> bool:
         """Whether a command only reads but for what it writes by redirections."""
@@ -134,7 +131,7 @@ class Assessment:
         return Scene(self.policy, self.facts, folders)
 
     def _forced(self) -> Iterator[Objection]:
-        for at in self.outline.every:
+        for at in self.every:
             for note in at.command.notes:
                 yield Objection(note.rule, note.reason, at.command.name)
         for at, problem in self.problems:

@@ -68,7 +68,7 @@ def code_of(found: Assessment) -> tuple[str, ...]:
     where they lead, is not asked here.
     """
     paths: dict[str, None] = {}
-    for at in found.outline.every:
+    for at in found.every:
         if not at.command.words:
             continue
         for path in _Reader(at, found.facts, found.policy).paths():

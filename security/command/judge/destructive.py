@@ -223,7 +223,7 @@ def _searched(words: tuple[Word, ...], inner: tuple[Node, ...], scene: Scene) ->
     if not removes and not any(_acts_on_given(one, _OWNERS) for one in inner):
         return None
     for word in find_starts(words):
-        found = where(plainer(word), scene.folders, scene.ground) or ()
+        found = where(plainer(word), scene.folders, scene.policy) or ()
         own = any(path in _own_places(scene) for one in found for path in spellings(one, scene))
         if own and removes and any(map(_is_telling, terms)):
             continue
@@ -261,7 +261,7 @@ def _acts_on_given(node: Node, programs: frozenset[str]) -> bool:
 
 
 def _paths(word: Word, scene: Scene) -> Iterator[str]:
-    for candidate in where(word, scene.folders, scene.ground) or ():
+    for candidate in where(word, scene.folders, scene.policy) or ():
         if not candidate.is_glob:
             yield from forms(candidate.path, scene)
 

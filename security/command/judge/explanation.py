@@ -7,6 +7,7 @@ Files written, hosts reached and parts that were not understood are listed separ
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from ...kinds import CommandLine, Unreadable
 from ...text import visible
@@ -159,16 +160,9 @@ def _shown(text: str) -> str:
 
 def _collapsed(lines: Iterator[str]) -> Iterator[str]:
     """Count neighbouring lines that are the same."""
-    before, times = "", 0
-    for line in lines:
-        if line == before:
-            times += 1
-            continue
-        if times:
-            yield before + (f"  (× {times})" if times > 1 else "")
-        before, times = line, 1
-    if times:
-        yield before + (f"  (× {times})" if times > 1 else "")
+    for line, same in groupby(lines):
+        times = sum(1 for _ in same)
+        yield line + (f"  (× {times})" if times > 1 else "")
 
 
 def _written(line: CommandLine) -> list[str]:

@@ -12,7 +12,7 @@ from ...kinds import CommandFacts
 from ...lazy import dataclass
 from ...paths import is_inside, secret_reason
 from ...policy import Policy
-from ..expand import Folders, Ground, where
+from ..expand import Folders, where
 from ..syntax import Word
 
 __all__ = ["STREAMS", "Objection", "Scene", "content_problem", "names_problem"]
@@ -44,11 +44,6 @@ class Scene:
     policy: Policy
     facts: CommandFacts
     folders: Folders
-
-    @property
-    def ground(self) -> Ground:
-        """Where the line starts."""
-        return self.policy
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -106,5 +101,5 @@ def names_problem(word: Word, scene: Scene, *, inside: bool = False) -> Objectio
 
 def _paths(word: Word, scene: Scene) -> tuple[str, ...] | None:
     """Return the paths a word means, None where that is not known; a pattern could mean any file."""
-    found = where(word, scene.folders, scene.ground)
+    found = where(word, scene.folders, scene.policy)
     return None if found is None or any(one.is_glob for one in found) else tuple(one.path for one in found)

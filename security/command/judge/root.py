@@ -35,7 +35,7 @@ def root_of(word: Word, scene: Scene, *, spares_workspace: bool) -> str | None:
     if word.parts and word.parts[0].kind is PartKind.TILDE and word.parts[0].text not in {"~", "~+", "~-"}:
         return "somebody's home"
     word = plainer(word)
-    found = where(word, scene.folders, scene.ground)
+    found = where(word, scene.folders, scene.policy)
     if found is None:
         climbs = word.is_literal and posixpath.normpath(word.text).startswith("..")
         return "a folder above this one" if climbs else None

@@ -78,7 +78,7 @@ def _problems(word: Word, scene: Scene, *, changes: bool) -> Iterator[Objection]
 
 def _is_unknown(word: Word, scene: Scene) -> Iterator[bool]:
     """Yield for each piece of a word whether it is only known when it runs; where a home is, is known."""
-    known = where(word, scene.folders, scene.ground) is not None
+    known = where(word, scene.folders, scene.policy) is not None
     return (part.kind in _UNKNOWN and not known for part in word.parts)
 
 
@@ -91,7 +91,7 @@ def _named(word: Word, scene: Scene) -> Iterator[str | None]:
             continue
         if any(part.kind is PartKind.OUTPUT for part in one.parts):
             continue
-        found = where(one, scene.folders, scene.ground)
+        found = where(one, scene.folders, scene.policy)
         if found is None:
             yield None
         for candidate in found or ():

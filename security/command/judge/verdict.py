@@ -99,7 +99,7 @@ def _ruled(
     constructs: frozenset[str],
     unprintable: str | None,
 ) -> Ruling:
-    if found.outline.is_bomb:
+    if found.is_bomb:
         return Ruling(Say.DENY, "destructive", "a function calls itself without end")
     if found.destroyed is not None:
         return Ruling(Say.DENY, "destructive", found.destroyed[1], found.destroyed[0])
@@ -156,7 +156,7 @@ def _question(
     history: Objection | None,
 ) -> Ruling:
     open_ones = [problem for at, problem in found.problems if not _is_allowed(at, problem, found, rules)]
-    if found.outline.has_functions:
+    if found.functions:
         open_ones.insert(0, Objection("function", "the line defines a function"))
     if history is not None and (open_ones or not found.problems):
         open_ones.insert(0, history)

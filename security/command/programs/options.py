@@ -14,9 +14,10 @@ Long options must be spelled in full: an abbreviation may mean another option to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
+from typing import TypeAlias
 
 from ...lazy import dataclass, regex
 from ..syntax import PartKind, Word, literal
@@ -39,7 +40,7 @@ _NUMBER = regex(r"-\d+")
 class Parsed:
     """Options with their values and what a value is, and operands; `unknown` is the first word not known."""
 
-    options: tuple[tuple[str, Word | None, str], ...]
+    options: tuple[_Option, ...]
     operands: tuple[Word, ...]
     unknown: Word | None = None
 
@@ -48,18 +49,15 @@ class Parsed:
         return any(name in names for name, _, _ in self.options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Spec:
-    """Option names with what their value is: "" none, "?" perhaps attached, else the kind of the value."""
+_Option: TypeAlias = tuple[str, Word | None, str]
+"""The name of an option, its value, and what kind of value that is."""
 
-    kinds: dict[str, str]
-
-    def of(self, name: str) -> str | None:
-        return self.kinds.get(name)
+_Kinds: TypeAlias = Mapping[str, str]
+"""Option names with what their value is: "" none, "?" perhaps attached, else the kind of the value."""
 
 
 @lru_cache(maxsize=512)
-def _spec(described: str) -> _Spec:
+def _kinds_of(described: str) -> _Kinds:
     kinds: dict[str, str] = {}
     for token in described.split():
         name, mark, kind = token.partition(":")
@@ -72,13 +70,13 @@ def _spec(described: str) -> _Spec:
             kinds[name] = value
         else:
             kinds.update({f"-{letter}": "" for letter in name[1:]})
-    return _Spec(kinds)
+    return kinds
 
 
 def parse_options(words: tuple[Word, ...], described: str, *, stops: bool = False) -> Parsed:
     """Read the words behind a program's name; `stops` at the first operand, as wrappers do."""
-    spec = _spec(described)
-    options: list[tuple[str, Word | None, str]] = []
+    kinds = _kinds_of(described)
+    options: list[_Option] = []
     operands: list[Word] = []
     unknown: Word | None = None
     at = 0
@@ -93,7 +91,7 @@ def parse_options(words: tuple[Word, ...], described: str, *, stops: bool = Fals
                 return Parsed(tuple(options), (*operands, *words[at:]), unknown)
             continue
         following = words[at] if at < len(words) else None
-        found = list(_read(word, following, spec))
+        found = list(_read(word, following, kinds))
         if not found:
             unknown = unknown or word
             continue
@@ -110,20 +108,20 @@ def _is_option(word: Word) -> bool:
     return word.parts[0].kind is PartKind.LITERAL and word.parts[0].text.startswith("-")
 
 
-def _read(word: Word, following: Word | None, spec: _Spec) -> Iterator[tuple[str, Word | None, str]]:
+def _read(word: Word, following: Word | None, kinds: _Kinds) -> Iterator[_Option]:
     """Yield the options in one word, or nothing where one of them is not known."""
     text = word.text if word.is_literal else word.parts[0].text
     if text.startswith("--"):
-        found = _long(word, text, following, spec)
+        found = _long(word, text, following, kinds)
         return iter([found] if found is not None else [])
-    if _NUMBER.fullmatch(text) and word.is_literal and spec.of("-#") is not None:
+    if _NUMBER.fullmatch(text) and word.is_literal and kinds.get("-#") is not None:
         return iter([("-#", None, "")])
-    return iter(_cluster(word, text, following, spec))
+    return iter(_cluster(word, text, following, kinds))
 
 
-def _long(word: Word, text: str, following: Word | None, spec: _Spec) -> tuple[str, Word | None, str] | None:
+def _long(word: Word, text: str, following: Word | None, kinds: _Kinds) -> _Option | None:
     name, mark, _ = text.partition("=")
-    kind = spec.of(name)
+    kind = kinds.get(name)
     if kind is None or (not word.is_literal and not mark):
         return None
     if mark:
@@ -133,12 +131,10 @@ def _long(word: Word, text: str, following: Word | None, spec: _Spec) -> tuple[s
     return (name, following, kind) if following is not None else None
 
 
-def _cluster(
-    word: Word, text: str, following: Word | None, spec: _Spec
-) -> list[tuple[str, Word | None, str]]:
-    found: list[tuple[str, Word | None, str]] = []
+def _cluster(word: Word, text: str, following: Word | None, kinds: _Kinds) -> list[_Option]:
+    found: list[_Option] = []
     for index, letter in enumerate(text[1:], 1):
-        kind = spec.of(f"-{letter}")
+        kind = kinds.get(f"-{letter}")
         if kind is None:
             return []
         is_last = index == len(text) - 1 and word.is_literal

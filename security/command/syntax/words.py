@@ -197,12 +197,6 @@ class Bodies:
     effort: Effort
     found: Mapping[int, tuple[int, Node]] = field(default_factory=dict)
 
-    def __contains__(self, position: int) -> bool:
-        return position in self.found
-
-    def __getitem__(self, position: int) -> tuple[int, Node]:
-        return self.found[position]
-
 
 _PLAIN = regex(r"[A-Za-z0-9_@%+:./\-]+")
 _RUN = regex(r"""(?:[A-Za-z0-9_@%+=:./^!#\-\]\x80-\xff]|\\[^\n]|'[^']*'|"[^"\\$`]*")+""")
@@ -358,7 +352,7 @@ class _Lexer:
             yield self._glob(char)
         elif char in "'\"\\$`":
             yield from self._quotation(char)
-        elif char in "<>" and self.at in self.bodies:
+        elif char in "<>" and self.at in self.bodies.found:
             yield self._body(PartKind.INPUT if char == "<" else PartKind.OUTPUT)
         elif char == "~":
             yield self._tilde()
@@ -433,7 +427,7 @@ class _Lexer:
 
     def _dollar(self, *, quoted: bool) -> Part:
         """Read what begins with `$` or a backtick."""
-        if self.at in self.bodies:
+        if self.at in self.bodies.found:
             if self.src.startswith("$((", self.at):
                 raise Unread("a substitution may be an arithmetic expansion")
             return self._body(PartKind.SUBSTITUTION, quoted)
@@ -460,7 +454,7 @@ class _Lexer:
         return Part(PartKind.LITERAL, "$", quoted=True)
 
     def _body(self, kind: PartKind, quoted: bool = False) -> Part:
-        end, node = self.bodies[self.at]
+        end, node = self.bodies.found[self.at]
         if end > self.end:
             raise Unread("a substitution goes beyond its word")
         self.at = end
