@@ -512,7 +512,7 @@ class Cleared:
 
 def _to_run(atom: Atom, asker: Asker) -> str:
     line = atom.canonical
-    if asker is Asker.PERSON or not isinstance(line, CommandLine) or line.printed is None:
+    if asker is Asker.PERSON or not isinstance(line, CommandLine):
         return atom.raw
     return line.printed
 

@@ -164,8 +164,7 @@ class CommandLine:
     that say another one once more in the form in which it would be forbidden (`git push` for
     `/usr/bin/git -C . push`); nothing has to cover them. `root` is a
     `Node` of `command/syntax`, which only `command/` looks into. `printed` is the line
-    that runs when nobody was asked, None where it cannot be written back exactly; then
-    `unprintable` says why. `facts` is None until the machine was looked at; `quiet` are then the
+    that runs when nobody was asked. `facts` is None until the machine was looked at; `quiet` are then the
     actions of commands that only read, anywhere in the line. `once` keeps what was worked out
     of all this.
     """
@@ -173,8 +172,7 @@ class CommandLine:
     actions: tuple[tuple[str, ...], ...]
     source: str
     root: Any = field(compare=False)
-    printed: str | None
-    unprintable: str = ""
+    printed: str
     constructs: frozenset[str] = frozenset()
     facts: CommandFacts | None = field(default=None, hash=False)
     quiet: frozenset[tuple[str, ...]] = frozenset()

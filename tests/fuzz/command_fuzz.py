@@ -160,7 +160,7 @@ def fuzzed(count: int, seed: int, *, batch: int = 400) -> Report:
 
 def _compare(read: list[nouns.CommandLine], report: Report) -> None:
     runs = [(line, "source", line.source) for line in read]
-    runs += [(line, "printed", line.printed) for line in read if line.printed is not None]
+    runs += [(line, "printed", line.printed) for line in read]
     report.printed += len(runs) - len(read)
     seen: dict[int, Counter[str]] = {}
     for (line, how, text), result in zip(runs, _run([text for _, _, text in runs]), strict=True):

@@ -4,7 +4,7 @@ from .parse import parse_command
 from .paths import Candidate, Folders, Placed, git_places, placed, where
 from .printing import print_line, quoted
 from .visit import commands_of, is_sink, nodes, vectors
-from .wrappers import added_by_wrapper, is_transparent, unversioned, wrapper_of
+from .wrappers import added_by_wrapper, unversioned, wrapper_of
 
 __all__ = [
     "Candidate",
@@ -14,7 +14,6 @@ __all__ = [
     "commands_of",
     "git_places",
     "is_sink",
-    "is_transparent",
     "nodes",
     "parse_command",
     "placed",

@@ -57,17 +57,14 @@ def parse_command(line: str) -> CommandLine | Unreadable:
             return Unreadable("there is no command")
         nest = Nest(_parse_inner, Effort(_INNER_WORDS))
         root = with_inner(root, nest)
+        text = print_line(root)
     except Unread as error:
         return Unreadable(str(error))
-    try:
-        text, why = print_line(root), ""
-    except Unread as error:
-        text, why = None, str(error)
     actions = actions_of(root)
     forms = dict.fromkeys(form for argv in actions for form in plain_forms(argv))
     restated = frozenset(forms) - frozenset(actions)
     every = tuple(dict.fromkeys((*actions, *forms)))
-    return CommandLine(every, line, root, text, why, constructs | nest.constructs, restated=restated)
+    return CommandLine(every, line, root, text, constructs | nest.constructs, restated=restated)
 
 
 def _parse_inner(line: str, nest: Nest) -> Node:

@@ -21,7 +21,6 @@ __all__ = [
     "added_by_wrapper",
     "behind_a_value",
     "has_verbs",
-    "is_transparent",
     "parsed_of",
     "plain_forms",
     "split_string",
@@ -168,12 +167,6 @@ def split_string(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
     return None
 
 
-def is_transparent(program: str, words: tuple[Word, ...]) -> bool:
-    """Whether a program can be as quiet as what it runs."""
-    found = wrapper_of(program, words)
-    return found is not None and found.quiet is not None and (found.runs != "shell" or program in _PLAIN)
-
-
 _PLAIN = frozenset({"sh", "bash", "dash"})
 
 
@@ -181,10 +174,10 @@ def added_by_wrapper(program: str, words: tuple[Word, ...]) -> Word | None:
     """Return the word by which a wrapper does more than run something, or None.
 
     Only the options the table calls quiet add nothing; another could read, write, move, or change how
-    what follows is taken.
+    what follows is taken. What is no such wrapper does more by its name.
     """
     found = wrapper_of(program, words)
-    if found is None or found.quiet is None:
+    if found is None or found.quiet is None or (found.runs == "shell" and program not in _PLAIN):
         return words[0]
     parsed = parse_options(words[1:], found.quiet, stops=True)
     if parsed.unknown is not None:

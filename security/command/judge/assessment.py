@@ -15,7 +15,7 @@ from ...kinds import CommandFacts, CommandLine
 from ...policy import Policy
 from ..expand import Folders, Placed, commands_of, git_places, nodes, placed, vectors
 from ..syntax import Compound, Node, PipeNode, Sequence
-from .destructive import destruction, unsure_destruction
+from .destructive import destruction
 from .paths import Objection, Scene
 from .readonly import why_not_readonly
 from .touched import touched
@@ -135,9 +135,6 @@ class Assessment:
             for note in at.command.notes:
                 yield Objection(note.rule, note.reason, at.command.name)
         for at, problem in self.problems:
-            unsure = unsure_destruction(at)
-            if unsure is not None:
-                yield unsure
             yield from touched(at, problem, self._at(at.folders))
 
 

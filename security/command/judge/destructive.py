@@ -16,10 +16,10 @@ from ...paths import is_inside, protected_reason, secret_reason
 from ..expand import Placed, commands_of, where
 from ..programs import find_starts, find_terms
 from ..syntax import Node, Word, literal
-from .paths import Objection, Scene
+from .paths import Scene
 from .root import HISTORY, TEMPORARY, forms, plainer, root_of, spellings
 
-__all__ = ["destruction", "unsure_destruction"]
+__all__ = ["destruction"]
 
 _Loss = tuple[str, str]
 """What is lost, as it is written, and why that is a no."""
@@ -95,7 +95,6 @@ _QUIET_DEVICES = regex(
     r"/dev/(?:null|zero|full|stdout|stderr|stdin|tty|fd/\d+|shm(?:/.*)?|pts/\d+|tcp/.*|udp/.*)"
 )
 _GIT_LOCK = regex(r".*/\.git/(?!hooks/).*\.lock", re.DOTALL)
-_EITHER = frozenset("-o -or ! -not ,".split())
 
 
 def destruction(at: Placed, scene: Scene) -> _Loss | None:
@@ -111,17 +110,6 @@ def destruction(at: Placed, scene: Scene) -> _Loss | None:
     if (why := _stops(program, [word.text for word in words])) is not None:
         return program, why
     return _disks(program, words, scene) or _writers(program, words, scene) or _roots(program, words, scene)
-
-
-def unsure_destruction(at: Placed) -> Objection | None:
-    """Say why only a person may judge what a search removes, or None: not all of its tests have to hold."""
-    words = at.command.words[1:]
-    terms = tuple(find_terms(words)) if at.command.program in _SEARCHES else ()
-    if not any(map(_removes(at.command.inner), terms)) or not any(term[0].text in _EITHER for term in terms):
-        return None
-    return Objection(
-        "dynamic", "what a search removes depends on tests that need not all hold", words[0].text
-    )
 
 
 def _roots(program: str, words: tuple[Word, ...], scene: Scene) -> _Loss | None:

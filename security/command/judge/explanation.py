@@ -37,8 +37,6 @@ def explain(line: CommandLine | Unreadable, raw: str) -> tuple[str, ...]:
     found += [f"writes: {target}" for target in _written(line)]
     found += [f"connects to: {_shown(target)}" for target in destinations(line)]
     found += [f"not understood: {reason}" for reason in _reasons(line)]
-    if line.printed is None:
-        found.append(f"as written: {_shown(line.source)}")
     return tuple(found)
 
 
@@ -176,7 +174,5 @@ def _written(line: CommandLine) -> list[str]:
 
 
 def _reasons(line: CommandLine) -> list[str]:
-    reasons = dict.fromkeys(note.reason for command in commands_of(line.root) for note in command.notes)
-    if line.printed is None:
-        reasons[line.unprintable] = None
-    return list(reasons)
+    reasons = (note.reason for command in commands_of(line.root) for note in command.notes)
+    return list(dict.fromkeys(reasons))

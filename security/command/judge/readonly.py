@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from ...lazy import dataclass
 from ...paths import is_inside, writable
-from ..expand import Placed, added_by_wrapper, is_sink, is_transparent
+from ..expand import Placed, added_by_wrapper, is_sink
 from ..programs import Parsed, lines_of, parse_options
 from ..syntax import (
     BUILTINS,
@@ -92,11 +92,12 @@ def _words_problem(command: Command, scene: Scene) -> Objection | None:
     problem = _place_problem(command.name, scene)
     if problem is not None:
         return problem
-    if command.inner and is_transparent(command.program, command.words):
+    if command.inner:
         added = added_by_wrapper(command.program, command.words)
-        if added is not None:
+        if added is None:
+            return None
+        if added is not command.words[0]:
             return Objection("wrapper", "an option of a wrapper does more than run a program", added.text)
-        return None
     found = _programs().get(command.program)
     if found is None:
         return Objection("unlisted", "a program is not known to only read", command.name)

@@ -69,7 +69,6 @@ _NOT_TRIED = frozenset(
         "outside",
         "elsewhere",
         "unreadable",
-        "unprintable",
         "confirm",
         "connects",
         "loopback",
@@ -88,8 +87,7 @@ def ruling_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, rul
 def ruled(line: CommandLine, facts: CommandFacts | None, policy: Policy, rules: ShellRules) -> Ruling:
     """Return the ruling on a line if these were its facts."""
     found = assess(line, facts, policy)
-    unprintable = line.unprintable if line.printed is None else None
-    return line.once.of(_ruled, found, rules, line.actions, line.constructs, unprintable)
+    return line.once.of(_ruled, found, rules, line.actions, line.constructs)
 
 
 def _ruled(
@@ -97,7 +95,6 @@ def _ruled(
     rules: ShellRules,
     actions: tuple[tuple[str, ...], ...],
     constructs: frozenset[str],
-    unprintable: str | None,
 ) -> Ruling:
     if found.is_bomb:
         return Ruling(Say.DENY, "destructive", "a function calls itself without end")
@@ -107,12 +104,8 @@ def _ruled(
         return Ruling(Say.DENY, "blocked", "the configuration forbids a command in it", entry)
     if found.secret is not None:
         return Ruling(Say.DENY, "secret", found.secret.reason, found.secret.value)
-    forced = found.forced
-    if unprintable is not None:
-        why = f"the line cannot be printed exactly: {unprintable}"
-        forced = (Objection("unprintable", why), *forced)
     history = _history(found, actions)
-    return _question(forced, found, rules, confirmed_by(actions, constructs, rules), history)
+    return _question(found.forced, found, rules, confirmed_by(actions, constructs, rules), history)
 
 
 def effects_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, rules: ShellRules) -> Effect:

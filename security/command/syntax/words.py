@@ -360,33 +360,21 @@ class _Lexer:
             raise Unread("an operator or a control character is inside a word")
 
     def _quotation(self, char: str) -> Iterator[Part]:
+        """Read what a run leaves: a quote that nothing closes, a backslash that continues the line."""
         following = self.src[self.at + 1 : self.at + 2] if self.at + 1 < self.end else ""
         if char == "'":
-            yield Part(PartKind.LITERAL, self._single(self.at + 1), quoted=True)
-        elif char == '"' or (char == "$" and following == '"'):
+            raise Unread("a quotation is not closed")
+        if char == '"' or (char == "$" and following == '"'):
             self.at += 1 if char == '"' else 2
             yield from self._double()
         elif char == "$" and following == "'":
             yield Part(PartKind.LITERAL, self._ansi(), quoted=True)
         elif char == "\\":
-            yield from self._escape()
+            if self.at + 1 >= self.end:
+                raise Unread("a backslash is at the end")
+            self.at += 2
         else:
             yield self._dollar(quoted=False)
-
-    def _escape(self) -> Iterator[Part]:
-        if self.at + 1 >= self.end:
-            raise Unread("a backslash is at the end")
-        char = self.src[self.at + 1]
-        self.at += 2
-        if char != "\n":
-            yield Part(PartKind.LITERAL, char, quoted=True)
-
-    def _single(self, start: int) -> str:
-        close = self.src.find("'", start, self.end)
-        if close < 0:
-            raise Unread("a quotation is not closed")
-        self.at = close + 1
-        return self.src[start:close]
 
     def _double(self) -> Iterator[Part]:
         yield Part(PartKind.LITERAL, "", quoted=True)

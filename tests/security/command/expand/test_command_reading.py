@@ -229,13 +229,13 @@ def test_what_is_printed_is_what_was_meant(argv):
     """Quoted by anybody, read, printed and read again, an argument vector stays the same."""
     first = parse_command("'x' " + shlex.join(argv))
     assert isinstance(first, CommandLine) and first.actions[0] == ("x", *argv)
-    assert first.printed is not None and parse_command(first.printed).actions == first.actions
+    assert parse_command(first.printed).actions == first.actions
 
 
 @pytest.mark.parametrize("line", [line for line, _ in (*WORDS, *STRUCTURE)])
 def test_the_print_is_a_fixed_point(line):
     first = parse_command(line)
-    assert isinstance(first, CommandLine) and first.printed is not None
+    assert isinstance(first, CommandLine)
     again = parse_command(first.printed.replace("\x01", ""))
     first = parse_command(line.replace("\\cA", ""))
     assert isinstance(again, CommandLine) and (again.actions, again.printed) == (first.actions, first.printed)

@@ -68,7 +68,7 @@ def shape(root) -> str:
 def test_what_is_printed_reads_as_the_same_tree(line):
     """Not only the same actions: the same tree, so that whatever is judged of one holds for the other."""
     first = parse_command(line)
-    if isinstance(first, CommandLine) and first.printed is not None:
+    if isinstance(first, CommandLine):
         again = parse_command(first.printed)
         assert isinstance(again, CommandLine), (line, first.printed, again)
         assert (again.written, again.printed) == (first.written, first.printed)
@@ -80,7 +80,7 @@ def test_most_such_lines_are_read_and_printed():
     read = [parse_command(frame.format("p 'b c' > o", "q $V")) for frame in FRAMES]
     assert [frame for frame, one in zip(FRAMES, read, strict=True) if not isinstance(one, CommandLine)] == []
     words = [parse_command(f"p {word} x") for word in WORDS]
-    assert all(isinstance(one, CommandLine) and one.printed is not None for one in (*read, *words))
+    assert all(isinstance(one, CommandLine) for one in (*read, *words))
 
 
 def accepted(text: str) -> bool:
@@ -92,7 +92,7 @@ def accepted(text: str) -> bool:
 @settings(max_examples=settings().max_examples * 3 // 5)
 def test_bash_takes_every_print_for_a_line(line):
     found = parse_command(line)
-    if isinstance(found, CommandLine) and found.printed is not None:
+    if isinstance(found, CommandLine):
         assert accepted(found.printed), (line, found.printed)
     assert not accepted("p 'a") and not accepted("p )")
 
@@ -116,7 +116,7 @@ def foreseen(called: tuple[str, ...], line: CommandLine) -> bool:
 @settings(max_examples=settings().max_examples * 2 // 5, suppress_health_check=list(HealthCheck))
 def test_a_real_bash_calls_the_same_programs_by_the_line_and_by_its_print(calls, line):
     found = parse_command(line)
-    if isinstance(found, CommandLine) and found.printed is not None:
+    if isinstance(found, CommandLine):
         by_line, by_print = calls(line), calls(found.printed)
         assert by_line == by_print, (line, found.printed)
         assert [call for call in by_line if not foreseen(call, found)] == []
@@ -141,4 +141,4 @@ def test_what_a_print_says(line, printed):
 )
 def test_what_is_given_when_it_runs_does_not_keep_a_line_from_being_printed(line):
     found = parse_command(line)
-    assert found.printed is not None and parse_command(found.printed).root == found.root
+    assert parse_command(found.printed).root == found.root
