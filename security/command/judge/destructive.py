@@ -9,80 +9,52 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from ...lazy import dataclass, regex
 from ...paths import is_inside, protected_reason, secret_reason
 from ..expand import Placed, commands_of, where
-from ..programs import find_starts, find_terms
-from ..syntax import Node, Word, literal
+from ..programs import find_starts, find_terms, groups_of, table, without_start
+from ..syntax import Node, Word
 from .paths import Scene
 from .root import HISTORY, TEMPORARY, forms, plainer, root_of, spellings
 
 __all__ = ["destruction"]
 
+_TABLE = "destruction.toml"
 _Loss = tuple[str, str]
 """What is lost, as it is written, and why that is a no."""
-
-# An option that goes through all of a folder, in a cluster or as any abbreviation.
-_RECURSIVE = r"-[^-]*[rR].*|--r[ecursiv]*"
-# What the group and others lose is nobody's loss.
-_NO_RIGHTS = r"0+|(?:[go]*[ua][ugoa]*)?(?:-[wxX]*r[rwxX]*|=)(?:,[ugoa]*(?:-[rwxX]*|=))*"
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What a program does to roots among its operands, if an option matches each of these patterns.
-
-    `takes` are the bounds of those operands; `spares` that the workspace itself, and `spares_git` that a
-    repository's history may be among them.
-    """
+    """A group of `[[roots]]` in `destruction.toml`, with its defaults."""
 
     does: str
     options: tuple[str, ...] = ()
-    takes: tuple[int | None, int | None] = (None, None)
+    takes: str = ""
     spares: bool = False
     spares_git: bool = False
 
 
-_OWNERS = frozenset("chmod chown chgrp chattr setfacl chcon".split())
-_OWNED = _Rule("it changes who may use", (_RECURSIVE,), spares=True, spares_git=True)
-_PACKED = (_Rule("it packs and removes", (r"--remove.*",)),)
-_RULES: dict[str, tuple[_Rule, ...]] = {
-    **dict.fromkeys(("rm", "shred"), (_Rule("it removes", (_RECURSIVE,)),)),
-    **dict.fromkeys(("srm", "rmtree", "trash", "wipe"), (_Rule("it removes"),)),
-    **dict.fromkeys(("tar", "gtar", "bsdtar"), _PACKED),
-    **dict.fromkeys(_OWNERS, (_OWNED,)),
-    "chmod": (_OWNED, _Rule("it takes away all rights to", (_RECURSIVE, _NO_RIGHTS))),
-    "mv": (_Rule("it moves away", takes=(None, -1), spares=True),),
-    "rmdir": (_Rule("it removes", spares=True),),
-    "rsync": (
-        _Rule("it removes", (r"--del.*",), (-1, None)),
-        _Rule("it removes", (r"--remove-s.*",), (None, -1)),
-    ),
-    "zip": (_Rule("it removes", (r"-[a-zA-Z]*m.*|--move.*",)),),
-}
+_TAKEN = {"": slice(None), "last": slice(-1, None), "others": slice(None, -1)}
 
-_POWER = frozenset("shutdown reboot halt poweroff kexec killall5".split())
+
+@lru_cache(maxsize=1)
+def _rules() -> dict[str, list[_Rule]]:
+    found: dict[str, list[_Rule]] = {}
+    for program, said in groups_of(table(_TABLE)["roots"]):
+        found.setdefault(program, []).append(_Rule(**said))
+    return found
+
+
+_OWNERS = frozenset("chmod chown chgrp chattr setfacl chcon".split())
 _KILLS = regex(r"-(?:9|KILL|SIGKILL|s(?:9|KILL|SIGKILL))|9|KILL|SIGKILL|--signal=(?:9|KILL|SIGKILL)")
-_POWER_STATES = frozenset(
-    "poweroff reboot halt kexec suspend hibernate hybrid-sleep rescue emergency soft-reboot".split()
-)
 _FORMATTERS = regex(
     r"mkfs(?:\..*)?|mke2fs|mkswap|wipefs|blkdiscard|sfdisk|mkdosfs|mkntfs|newfs(?:_.*)?|diskutil"
+    r"|(?:lv|vg|pv)remove"
 )
-_DISK_VERBS = {
-    "cryptsetup": {"luksFormat", "erase", "luksErase"},
-    "zpool": {"destroy", "labelclear"},
-    "zfs": {"destroy"},
-    "nvme": {"format", "sanitize"},
-    "mdadm": {"--zero-superblock"},
-    "hdparm": {"--security-erase", "--security-erase-enhanced", "--trim-sector-ranges"},
-    "parted": {"mklabel", "mktable", "rm"},
-    "sgdisk": {"-Z", "-z", "-o", "--zap", "--zap-all", "--clear"},
-    "badblocks": {"-w"},
-}
-_MANY = frozenset({"lvremove", "vgremove", "pvremove", "mkfs"})
 _ON_DEVICES = frozenset("fdisk cfdisk tune2fs losetup sg_format".split())
 _REMOVERS = frozenset("rm unlink shred srm".split())
 _SEARCHES = frozenset({"find", "gfind"})
@@ -117,9 +89,9 @@ def _roots(program: str, words: tuple[Word, ...], scene: Scene) -> _Loss | None:
     # The word behind `-C` is the folder it works in.
     behind = {id(word) for before, word in pairwise(words) if before.text in {"-C", "--directory"}}
     operands = [word for word in words if not word.text.startswith("-") and id(word) not in behind]
-    for rule in _RULES.get(program, ()):
+    for rule in _rules().get(program, ()):
         if all(_has(words, option) for option in rule.options):
-            for word in operands[slice(*rule.takes)]:
+            for word in operands[_TAKEN[rule.takes]]:
                 why = root_of(word, scene, spares_workspace=rule.spares)
                 if why is not None and not (rule.spares_git and why == HISTORY):
                     return word.text, f"{rule.does} {why}"
@@ -138,41 +110,31 @@ def _stops(program: str, texts: list[str]) -> str | None:
     if program == "kill" and len(texts) > 1:
         ends_first = any(map(_KILLS.fullmatch, texts)) and {"1", "-1"} & set(texts[1:])
         return "it ends every program there is" if ends_first or texts[-1] == "-1" else None
-    stops = (
-        program in _POWER
-        or (program in {"systemctl", "loginctl"} and not _POWER_STATES.isdisjoint(texts))
-        or (program in {"init", "telinit"} and not {"0", "6", "1", "s", "S"}.isdisjoint(texts))
-    )
-    return "it stops the machine" if stops else None
+    stopping = table(_TABLE)["machine"].get(program)
+    if stopping is None or (stopping and set(stopping.split()).isdisjoint(texts)):
+        return None
+    return "it stops the machine"
 
 
 def _disks(program: str, words: tuple[Word, ...], scene: Scene) -> _Loss | None:
     operands = [word for word in words if not word.text.startswith("-")]
     why = "it writes to a disk past its file system"
-    if (_FORMATTERS.fullmatch(program) or program in _MANY) and operands:
+    if _FORMATTERS.fullmatch(program) and operands:
         return operands[-1].text, why
     only_lists = any(word.text in {"-l", "--list", "-a", "--all", "-x"} for word in words)
     if program in _ON_DEVICES and not only_lists:
         target = next((word for word in operands if any(map(_is_device, _paths(word, scene)))), None)
         if target is not None:
             return target.text, why
-    if {word.text for word in words} & _DISK_VERBS.get(program, set()):
+    if not set(table(_TABLE)["disks"].get(program, "").split()).isdisjoint(word.text for word in words):
         return program, why
     if program == "dd":
         for word in words:
             if word.text.startswith("of="):
-                target = _behind(word, len("of="))
+                target = without_start(word, len("of="))
                 if (reason := _written(target, scene)) is not None:
                     return target.text, reason
     return None
-
-
-def _behind(word: Word, start: int) -> Word:
-    """Return a word without its literal beginning."""
-    if word.is_literal:
-        return literal(word.text[start:])
-    rest = word.parts[1:] if len(word.parts[0].text) == start else word.parts
-    return Word(word.text[start:], rest)
 
 
 def _writers(program: str, words: tuple[Word, ...], scene: Scene) -> _Loss | None:
@@ -210,19 +172,16 @@ def _searched(words: tuple[Word, ...], inner: tuple[Node, ...], scene: Scene) ->
     removes = any(map(_removes(inner), terms))
     if not removes and not any(_acts_on_given(one, _OWNERS) for one in inner):
         return None
+    own_places = TEMPORARY | {scene.policy.workspace, scene.policy.home}
     for word in find_starts(words):
         found = where(plainer(word), scene.folders, scene.policy) or ()
-        own = any(path in _own_places(scene) for one in found for path in spellings(one, scene))
+        own = any(path in own_places for one in found for path in spellings(one, scene))
         if own and removes and any(map(_is_telling, terms)):
             continue
         why = root_of(word, scene, spares_workspace=not removes)
         if why is not None:
             return word.text, f"it removes {why}" if removes else f"it changes who may use {why}"
     return None
-
-
-def _own_places(scene: Scene) -> frozenset[str]:
-    return TEMPORARY | {scene.policy.workspace, scene.policy.home}
 
 
 def _removes(inner: tuple[Node, ...]) -> Callable[[tuple[Word, ...]], bool]:

@@ -15,7 +15,7 @@ from ...kinds import CommandLine, Unreadable
 from ...lazy import dataclass, regex
 from ...url import Ledger, Url, judge_host, parse_url
 from ..expand import commands_of
-from ..programs import lines_of, table
+from ..programs import groups_of, lines_of, table
 from ..syntax import Command, Node, Redirection
 from .verdict import Ruling, Say
 
@@ -60,11 +60,8 @@ _UNLISTED = _Connecting(connects=False)
 
 @lru_cache(maxsize=1)
 def _programs() -> dict[str, _Connecting]:
-    found: dict[str, _Connecting] = {}
-    for group in table("network.toml")["group"]:
-        known = {key: value for key, value in group.items() if key != "programs"}
-        found |= dict.fromkeys(group["programs"].split(), _Connecting(**known))
-    return found
+    groups = groups_of(table("network.toml")["group"])
+    return {program: _Connecting(**said) for program, said in groups}
 
 
 def _known_of(program: str) -> _Connecting:
@@ -117,8 +114,7 @@ def _stays_here(command: Command) -> bool:
 
 
 def _of(command: Command) -> Iterator[str]:
-    for redirection in command.redirections:
-        yield from _device(redirection)
+    yield from filter(None, map(_device, command.redirections))
     if not _may_connect(command):
         return
     texts = [word.text.translate(_MARKS) for word in command.words[1:]]
@@ -146,14 +142,10 @@ def _may_connect(command: Command) -> bool:
     return known.connects or not (known.offline or program in lines_of("programs.toml"))
 
 
-def _redirected_to(command: Command) -> Iterator[str]:
-    yield from (redirection.target.text for redirection in command.redirections)
-
-
-def _device(redirection: Redirection) -> Iterator[str]:
+def _device(redirection: Redirection) -> str:
+    """Return the place that bash connects to for a redirection, "" where it opens a file."""
     found = _DEVICE.fullmatch(redirection.target.text)
-    if found is not None:
-        yield f"{found['host']}:{found['port']}"
+    return f"{found['host']}:{found['port']}" if found is not None else ""
 
 
 def _is_remote(program: str, text: str, first: str) -> bool:
@@ -243,8 +235,8 @@ def urls_by_proxy(line: CommandLine, allow_networks: Sequence[str]) -> tuple[Url
     found: list[Url] = []
     for command in commands_of(line.root):
         program, known = command.program, _known_of(command.program)
-        reaches = known.connects or known.copies
-        if (reaches and not known.proxy) or any(map(_DEVICE.fullmatch, _redirected_to(command))):
+        by_itself = (known.connects or known.copies) and not known.proxy
+        if by_itself or any(map(_device, command.redirections)):
             return None
         for text in _of(command):
             if program == "git" and ("://" not in text or _OF_GIT.fullmatch(text)):

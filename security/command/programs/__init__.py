@@ -7,8 +7,17 @@ from .git import (
     git_runs,
     without_globals,
 )
-from .options import Parsed, comes_in, is_code, is_stream, is_verb_open, may_be_options, parse_options
-from .tables import lines_of, table
+from .options import (
+    Parsed,
+    comes_in,
+    is_code,
+    is_stream,
+    is_verb_open,
+    may_be_options,
+    parse_options,
+    without_start,
+)
+from .tables import groups_of, lines_of, table
 
 __all__ = [
     "Parsed",
@@ -18,6 +27,7 @@ __all__ = [
     "git_folder",
     "git_notes",
     "git_runs",
+    "groups_of",
     "is_code",
     "is_stream",
     "is_verb_open",
@@ -27,4 +37,5 @@ __all__ = [
     "search_runs",
     "table",
     "without_globals",
+    "without_start",
 ]

@@ -4,9 +4,9 @@ A program's options are described by one string, as in the tables:
 
     -abc        short options without a value, which may be joined
     -n:         a short option with a value, attached or in the next word
-    -n:content  the same; the value is a path whose content is read
+    -n:line     the same; the value is shell code
     -w?         a short option whose value, if there is one, is attached
-    --all --lines: --file:content --color?      the same for long ones, whose values follow `=`
+    --all --lines: --command:line --color?      the same for long ones, whose values follow `=`
     -#          a number as an option (`-20`)
 
 Long options must be spelled in full: an abbreviation may mean another option to another version.
@@ -30,6 +30,7 @@ __all__ = [
     "is_verb_open",
     "may_be_options",
     "parse_options",
+    "without_start",
 ]
 
 
@@ -125,7 +126,7 @@ def _long(word: Word, text: str, following: Word | None, kinds: _Kinds) -> _Opti
     if kind is None or (not word.is_literal and not mark):
         return None
     if mark:
-        return (name, _tail(word, len(name) + 1), kind.replace("?", "text")) if kind else None
+        return (name, without_start(word, len(name) + 1), kind.replace("?", "text")) if kind else None
     if kind in {"", "?"}:
         return name, None, ""
     return (name, following, kind) if following is not None else None
@@ -139,13 +140,13 @@ def _cluster(word: Word, text: str, following: Word | None, kinds: _Kinds) -> li
             return []
         is_last = index == len(text) - 1 and word.is_literal
         if kind and not (is_last and kind == "?"):
-            value = following if is_last else _tail(word, index + 1)
+            value = following if is_last else without_start(word, index + 1)
             return [*found, (f"-{letter}", value, kind.replace("?", "text"))] if value is not None else []
         found.append((f"-{letter}", None, ""))
     return found if word.is_literal else []
 
 
-def _tail(word: Word, start: int) -> Word:
+def without_start(word: Word, start: int) -> Word:
     """Return a word without its first characters, which are literal."""
     if word.is_literal:
         return literal(word.text[start:])
@@ -185,8 +186,8 @@ def comes_in(words: tuple[Word, ...], options: tuple[str, ...]) -> bool:
     for word, following in pairwise((*words, literal(""))):
         option = next((name for name in options if word.text.startswith(name)), None)
         if option is not None:
-            rest = _tail(word, len(option)) if word.text != option else following
-            if is_stream(rest) or (rest.text.startswith("=") and is_stream(_tail(rest, 1))):
+            rest = without_start(word, len(option)) if word.text != option else following
+            if is_stream(rest) or (rest.text.startswith("=") and is_stream(without_start(rest, 1))):
                 return True
     return False
 
