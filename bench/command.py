@@ -34,7 +34,7 @@ from leeward.security.command import (
     parse_command,
     reach_of,
     ruling_of,
-    suggestions_for,
+    suggestion_for,
     surveyed,
     wanted,
 )
@@ -176,7 +176,7 @@ def all_judged(line: CommandLine | Unreadable, facts: CommandFacts, text: str) -
     ruling_of(known, text, POLICY, RULES)
     if isinstance(known, CommandLine):
         reach_of(known, LEDGER, ())
-        tuple(suggestions_for(known, POLICY, RULES))
+        suggestion_for(known, POLICY, RULES)
 
 
 def costs(lines: list[str]) -> dict[str, list[float]]:

@@ -26,17 +26,19 @@ _WRITES = "Run it again, so that it can write? It ran read-only, and wanted to c
 
 
 def instead_of(atom: Atom, action: Action, session: Session) -> str | None:
-    """Return the first thing that could be done instead of a command line and would not be refused itself."""
+    """Return what could be done instead of a command line and would not be refused itself, or None."""
+    policy = session.policy
     if not isinstance(atom.canonical, CommandLine):
         return None
-    for found, line in command.suggestions_for(atom.canonical, session.policy, session.policy.shell_rules):
-        if line is None:
-            passes = acceptable_url(found.value, found.tool, action, session) is not None
-        else:
-            passes = not _refuses_line(line, found.value, action, atom, session)
-        if passes:
-            return str(found)
-    return None
+    suggested = command.suggestion_for(atom.canonical, policy, policy.shell_rules)
+    if suggested is None:
+        return None
+    found, line = suggested
+    if line is None:
+        passes = acceptable_url(found.value, found.tool, action, session) is not None
+    else:
+        passes = not _refuses_line(line, found.value, action, atom, session)
+    return str(found) if passes else None
 
 
 def acceptable_url(text: str, tool: str, action: Action, session: Session) -> str | None:

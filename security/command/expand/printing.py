@@ -5,6 +5,8 @@ Every literal is quoted here; only globs, tildes, variables and substitutions th
 
 from __future__ import annotations
 
+import re
+
 from ...lazy import regex
 from ..syntax import (
     RESERVED,
@@ -38,9 +40,9 @@ def print_line(node: Node) -> str:
     return _statement(node, ends=False)
 
 
-def quoted(text: str) -> str:
-    """Return a literal as a shell word."""
-    if _BARE.fullmatch(text) and text not in RESERVED:
+def quoted(text: str, bare: re.Pattern[str] = _BARE) -> str:
+    """Return a literal as a shell word; what is `bare` needs no quotes."""
+    if bare.fullmatch(text) and text not in RESERVED:
         return text
     return "'" + text.replace("'", "'\\''") + "'"
 
@@ -74,11 +76,7 @@ def _command(command: Command) -> str:
 
 def _name(word: Word) -> str:
     """Print the first word so that it is neither a keyword nor an assignment."""
-    if not word.is_literal:
-        return _word(word)
-    if _BARE_NAME.fullmatch(word.text) and word.text not in RESERVED:
-        return word.text
-    return "'" + word.text.replace("'", "'\\''") + "'"
+    return quoted(word.text, _BARE_NAME) if word.is_literal else _word(word)
 
 
 def _compound(node: Compound) -> str:

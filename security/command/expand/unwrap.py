@@ -170,7 +170,7 @@ def _run_command(command: Command, found: Wrapper, nest: Nest) -> Command:
     """The operands are an argument vector."""
     split = split_string(command.words) if command.program == "env" else None
     if split is not None:
-        return _running(command, split, nest)
+        return _running(command, nest, split)
     command = _with_code(command, found) if found.code else command
     parsed = parsed_of(command.words, found)
     if found.unless and any(parsed.has(name) for name in found.unless.split()):
@@ -197,17 +197,13 @@ def _run_command(command: Command, found: Wrapper, nest: Nest) -> Command:
         return _run_code(command, words[1], nest)
     if words[0].text == "-exec" or words[0].text.startswith("-"):
         return _noted(command, "wrapper", f"it is unknown what {command.program} runs")
-    command = _running(_open_in_front(command, words[0]), words, nest)
+    command = _running(_open_in_front(command, words[0]), nest, words)
     other = behind_a_value(command.words, words[0]) if found.lenient and parsed.unknown is not None else ()
-    return _running(command, other, nest) if other else command
+    return _running(command, nest, other) if other else command
 
 
-def _running(command: Command, words: tuple[Word, ...], nest: Nest) -> Command:
+def _running(command: Command, nest: Nest, *several: tuple[Word, ...]) -> Command:
     """Add what is run; code inside of it was read and is to run as its print, so its words are taken over."""
-    return _running_all(command, (words,), nest)
-
-
-def _running_all(command: Command, several: tuple[tuple[Word, ...], ...], nest: Nest) -> Command:
     inner = tuple(nest.command(words) for words in several)
     own = command.words
     for words, one in zip(several, inner, strict=True):
@@ -390,7 +386,7 @@ def _special(program: str, command: Command, nest: Nest) -> Command:
             command = _run_code(command, code, nest)
         return command
     runs, reason = search_runs(command.words)
-    command = _running_all(command, runs, nest)
+    command = _running(command, nest, *runs)
     return _noted(command, "wrapper", reason) if reason else command
 
 

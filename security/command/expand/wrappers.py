@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...lazy import dataclass, regex
-from ..programs import Parsed, parse_options, table, without_globals
+from ..programs import Parsed, lines_of, parse_options, without_globals
 from ..syntax import Assignment, Word, is_harmless, literal
 
 __all__ = [
@@ -102,12 +102,11 @@ class Wrapper:
 @lru_cache(maxsize=1)
 def _wrappers() -> dict[str, Wrapper]:
     found = {}
-    for group in table("wrappers.toml").values():
-        for name, line in group.items():
-            fields: dict[str, Any] = dict(line)
-            for key in ("code", "script"):
-                fields[key] = tuple(fields.get(key, "").split())
-            found[name] = Wrapper(**fields)
+    for name, line in lines_of("wrappers.toml").items():
+        fields: dict[str, Any] = dict(line)
+        for key in ("code", "script"):
+            fields[key] = tuple(fields.get(key, "").split())
+        found[name] = Wrapper(**fields)
     return found
 
 

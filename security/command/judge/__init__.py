@@ -5,7 +5,7 @@ from .code import ANYWHERE
 from .explanation import explain, is_shown_in_full
 from .matching import covers_words, matches_words
 from .network import hosts_of, reach_of, urls_by_proxy
-from .suggest import suggestions_for
+from .suggest import suggestion_for
 from .survey import surveyed, wanted
 from .verdict import Ruling, Say, effects_of, ruling_of
 
@@ -22,7 +22,7 @@ __all__ = [
     "matches_words",
     "reach_of",
     "ruling_of",
-    "suggestions_for",
+    "suggestion_for",
     "surveyed",
     "urls_by_proxy",
     "wanted",

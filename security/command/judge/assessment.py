@@ -7,9 +7,10 @@ end, are recognised here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 from ...kinds import CommandFacts, CommandLine
 from ...policy import Policy
@@ -81,14 +82,12 @@ class Assessment:
         return tuple((at, problem) for at, problem in self._each if problem is not None)
 
     @cached_property
-    def secret(self) -> Objection | None:
-        """What secret file a command that only reads would read."""
-        return next((problem for _, problem in self.problems if problem.rule == "secret"), None)
-
-    @cached_property
     def forced(self) -> tuple[Objection, ...]:
         """What only a person present may allow."""
-        return tuple(self._forced())
+        notes = ((at, note) for at in self.every for note in at.command.notes)
+        unread = (Objection(note.rule, note.reason, at.command.name) for at, note in notes)
+        touching = (touched(at, problem, self._at(at.folders)) for at, problem in self.problems)
+        return (*unread, *chain.from_iterable(touching))
 
     @cached_property
     def quiet(self) -> frozenset[tuple[str, ...]]:
@@ -129,13 +128,6 @@ class Assessment:
 
     def _at(self, folders: Folders) -> Scene:
         return Scene(self.policy, self.facts, folders)
-
-    def _forced(self) -> Iterator[Objection]:
-        for at in self.every:
-            for note in at.command.notes:
-                yield Objection(note.rule, note.reason, at.command.name)
-        for at, problem in self.problems:
-            yield from touched(at, problem, self._at(at.folders))
 
 
 def folders_of(at: Placed, policy: Policy, facts: CommandFacts) -> frozenset[str] | None:

@@ -67,14 +67,9 @@ def code_of(found: Assessment) -> tuple[str, ...]:
     `FOLDER/**/NAME` is any of them, and a name alone the program that is found by it. Whether they exist, and
     where they lead, is not asked here.
     """
-    paths: dict[str, None] = {}
-    for at in found.every:
-        if not at.command.words:
-            continue
-        for path in _Reader(at, found.facts, found.policy).paths():
-            if len(paths) < _MOST_FILES:
-                paths[path] = None
-    return tuple(paths)
+    readers = (_Reader(at, found.facts, found.policy) for at in found.every if at.command.words)
+    paths = dict.fromkeys(path for reader in readers for path in reader.paths())
+    return tuple(paths)[:_MOST_FILES]
 
 
 @dataclass(frozen=True, slots=True)

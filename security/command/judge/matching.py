@@ -74,16 +74,12 @@ def _leads_out(word: str, facts: CommandFacts | None, policy: Policy) -> bool:
 def _paths_in(word: str) -> Iterator[str]:
     """Yield what in a word a program may take for a path: all of it, and the value of an option."""
     attached = _ATTACHED.match(word)
-    for text in (word, word.partition("=")[2], word.rpartition("=")[2], _value_of(word)):
+    behind_letter = word[2:] if word.startswith("-") and not word.startswith("--") else ""
+    for text in (word, word.partition("=")[2], word.rpartition("=")[2], behind_letter):
         yield text
         yield text.removeprefix("@")
     if attached is not None:
         yield word[attached.end() :]
-
-
-def _value_of(word: str) -> str:
-    """Return the text right behind a short option."""
-    return word[2:] if word.startswith("-") and not word.startswith("--") else ""
 
 
 def _led_to(text: str, facts: CommandFacts | None) -> Iterator[str]:

@@ -7,6 +7,8 @@ state of the disk, and anything missing from them is unknown.
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
+from functools import partial
 
 from ...kinds import CommandFacts
 from ...lazy import dataclass
@@ -67,15 +69,21 @@ class Scene:
             return Objection("outside", "a file lies outside of the workspace", real)
         return None
 
+    def problem_with_name(self, path: str, *, inside: bool) -> Objection | None:
+        """Say why not even the name and metadata of a path may be shown without a question."""
+        real = self.facts.real.get(path)
+        forms = (posixpath.normpath(path), *([real] if real is not None else []))
+        why = next(filter(None, (secret_reason(form, self.policy) for form in forms)), None)
+        if why is not None and path not in STREAMS:
+            return Objection("protected", f"a place is secret: {why}", path)
+        if inside and (real is None or not is_inside(real, *self.allowed)):
+            return Objection("search", "a search looks outside of the workspace", path)
+        return None
+
 
 def content_problem(word: Word, scene: Scene) -> Objection | None:
     """Say why what a word means may not be read, or None."""
-    if word.text == "-":
-        return None
-    paths = _paths(word, scene)
-    if paths is None:
-        return Objection("unknown", "the file it reads cannot be determined", word.text)
-    return next(filter(None, map(scene.problem_with_content, paths)), None)
+    return _problem(word, scene, "reads", scene.problem_with_content)
 
 
 def names_problem(word: Word, scene: Scene, *, inside: bool = False) -> Objection | None:
@@ -83,23 +91,16 @@ def names_problem(word: Word, scene: Scene, *, inside: bool = False) -> Objectio
 
     With `inside` these may be shown of the workspace and what else may be read alone.
     """
+    return _problem(word, scene, "names", partial(scene.problem_with_name, inside=inside))
+
+
+def _problem(
+    word: Word, scene: Scene, does: str, problem_with: Callable[[str], Objection | None]
+) -> Objection | None:
+    """Return the first problem with a path that a word means; a pattern could mean any file."""
     if word.text == "-":
         return None
-    paths = _paths(word, scene)
-    if paths is None:
-        return Objection("unknown", "the file it names cannot be determined", word.text)
-    for path in paths:
-        real = scene.facts.real.get(path)
-        forms = (posixpath.normpath(path), *([real] if real is not None else []))
-        why = next(filter(None, (secret_reason(form, scene.policy) for form in forms)), None)
-        if why is not None and path not in STREAMS:
-            return Objection("protected", f"a place is secret: {why}", path)
-        if inside and (real is None or not is_inside(real, *scene.allowed)):
-            return Objection("search", "a search looks outside of the workspace", path)
-    return None
-
-
-def _paths(word: Word, scene: Scene) -> tuple[str, ...] | None:
-    """Return the paths a word means, None where that is not known; a pattern could mean any file."""
     found = where(word, scene.folders, scene.policy)
-    return None if found is None or any(one.is_glob for one in found) else tuple(one.path for one in found)
+    if found is None or any(one.is_glob for one in found):
+        return Objection("unknown", f"the file it {does} cannot be determined", word.text)
+    return next(filter(None, (problem_with(one.path) for one in found)), None)

@@ -37,7 +37,6 @@ class ReadOnlyProgram:
     operands: str
     options: str = ""
     words: str = ""
-    instead: str = ""
     most: int | None = None
     inside: bool = False
     open: bool = False
@@ -125,7 +124,7 @@ def _use_problem(words: tuple[Word, ...], found: ReadOnlyProgram, scene: Scene) 
     """Check options and operands of a program of the table."""
     parsed, kind = _parsed(words, found), found.operands.split()[-1]
     operands = list(parsed.operands)
-    if found.operands.startswith("pattern") and operands and not parsed.has(*found.instead.split()):
+    if found.operands.startswith("pattern") and operands:
         del operands[0]
     # A path may be spelled from the home; any other word is literal.
     spelled = operands if kind in {"content", "names"} else ()

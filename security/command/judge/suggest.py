@@ -6,18 +6,18 @@ Every suggested line is parsed and judged like any other, and suggested only if 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from ...kinds import CommandLine, Unreadable
 from ...lazy import dataclass
 from ...policy import Policy, ShellRules
 from ..expand import parse_command, print_line
-from ..syntax import Command, Node, PartKind, PipeNode, Word
+from ..syntax import Command, Node, PartKind, PipeNode
 from .network import destinations_of
 from .verdict import Say, ruled
 
-__all__ = ["Suggestion", "alternatives", "suggestions_for"]
+__all__ = ["Suggestion", "alternative", "suggestion_for"]
 
 _RUNNERS = frozenset("sh bash dash zsh python python3 node perl ruby".split())
 
@@ -38,53 +38,47 @@ class Suggestion:
         return f"{self.tool}: {self.value} ({self.why})"
 
 
-def suggestions_for(
+def suggestion_for(
     line: CommandLine, policy: Policy, rules: ShellRules
-) -> Iterator[tuple[Suggestion, CommandLine | None]]:
-    """Yield the candidates that would pass, and what is read of those that are lines.
+) -> tuple[Suggestion, CommandLine | None] | None:
+    """Return what could be meant and would pass, and what is read of it where it is a line, or None.
 
-    Lines are judged with the facts of the original. Instead of what is refused, what is asked about is
+    A line is judged with the facts of the original. Instead of what is refused, what is asked about is
     better; else only what needs no question.
     """
-    refused = ruled(line, line.facts, policy, rules).say == Say.DENY
-    for found, instead in alternatives(line):
-        if instead is None:
-            yield found, None
-            continue
-        if isinstance(instead, Unreadable):
-            continue
-        ruling = ruled(instead, line.facts, policy, rules).say
-        if ruling == Say.NOTHING or (ruling == Say.ASK and (refused or found.is_safer)):
-            yield found, replace(instead, facts=line.facts)
+    found, instead = alternative(line)
+    if found is None or isinstance(instead, Unreadable):
+        return None
+    if instead is None:
+        return found, None
+    is_better = found.is_safer or ruled(line, line.facts, policy, rules).say == Say.DENY
+    say = ruled(instead, line.facts, policy, rules).say
+    passes = say == Say.NOTHING or (say == Say.ASK and is_better)
+    return (found, replace(instead, facts=line.facts)) if passes else None
 
 
-def alternatives(line: CommandLine) -> tuple[tuple[Suggestion, CommandLine | Unreadable | None], ...]:
+def alternative(line: CommandLine) -> tuple[Suggestion | None, CommandLine | Unreadable | None]:
     """Return what could be meant instead of a line, and what is read of it where that is a line, too."""
-    return line.once.of(_alternatives, line.root)
+    return line.once.of(_alternative, line.root)
 
 
-def _alternatives(root: Node) -> tuple[tuple[Suggestion, CommandLine | Unreadable | None], ...]:
-    found = tuple(_candidates(root))
-    return tuple((one, parse_command(one.value) if one.tool == "shell" else None) for one in found)
+def _alternative(root: Node) -> tuple[Suggestion | None, CommandLine | Unreadable | None]:
+    found = _meant(root)
+    return found, parse_command(found.value) if found is not None and found.tool == "shell" else None
 
 
-def _candidates(root: Node) -> Iterator[Suggestion]:
-    """Yield what could be meant, for a line that is one plain command, or a page handed to a shell."""
+def _meant(root: Node) -> Suggestion | None:
+    """Return what could be meant by a line that is one plain command, or a page handed to a shell."""
     if isinstance(root, PipeNode) and isinstance(root.stages[0], Command):
         runs = isinstance(root.stages[-1], Command) and root.stages[-1].program in _RUNNERS
         page = _page(root.stages[0], root) if runs else None
-        if page is not None:
-            yield replace(page, why="reads it before anything of it runs")
-        return
-    if isinstance(root, Command) and not any(map(_is_open, root.words)):
+        return replace(page, why="reads it before anything of it runs") if page is not None else None
+    if isinstance(root, Command) and all(
+        part.kind in {PartKind.LITERAL, PartKind.GLOB} for word in root.words for part in word.parts
+    ):
         rewrite = _REWRITES.get(root.program)
-        found = None if rewrite is None else rewrite(root)
-        yield from () if found is None else (found,)
-
-
-def _is_open(word: Word) -> bool:
-    """Whether a word is more than a literal or a pattern."""
-    return any(part.kind not in {PartKind.LITERAL, PartKind.GLOB} for part in word.parts)
+        return rewrite(root) if rewrite is not None else None
+    return None
 
 
 def _page(command: Command, around: Node | None = None) -> Suggestion | None:

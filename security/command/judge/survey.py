@@ -15,7 +15,7 @@ from ...lazy import dataclass
 from ...policy import Policy, ShellRules
 from .assessment import assess
 from .code import code_of
-from .suggest import alternatives
+from .suggest import alternative
 from .verdict import ruled
 
 __all__ = ["surveyed", "wanted"]
@@ -46,9 +46,9 @@ def wanted(line: CommandLine, policy: Policy, rules: ShellRules) -> Wanted:
     ruled(line, facts, policy, rules)
     # An answer given in advance holds in the folders that the commands start in.
     assess(line, facts, policy).grounds  # noqa: B018 — asking is what is written down
-    for _, instead in alternatives(line):
-        if isinstance(instead, CommandLine):
-            ruled(instead, facts, policy, rules)
+    _, instead = alternative(line)
+    if isinstance(instead, CommandLine):
+        ruled(instead, facts, policy, rules)
     code = code_of(assess(line, facts, policy))
     return Wanted(**{**{name: tuple(found.keys_asked) for name, found in asked.items()}, "code": code})
 

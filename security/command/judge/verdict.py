@@ -63,18 +63,7 @@ class Ruling:
 
 _MOST_REASONS = 8
 # Nothing of these happens in a trial, or what the person forbids could not be looked for in the line.
-_NOT_TRIED = frozenset(
-    (
-        "privilege",
-        "outside",
-        "elsewhere",
-        "unreadable",
-        "confirm",
-        "connects",
-        "loopback",
-        "destination",
-    )
-)
+_NOT_TRIED = frozenset("privilege outside elsewhere unreadable confirm connects loopback destination".split())
 
 
 def ruling_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, rules: ShellRules) -> Ruling:
@@ -100,10 +89,12 @@ def _ruled(
         return Ruling(Say.DENY, "destructive", "a function calls itself without end")
     if found.destroyed is not None:
         return Ruling(Say.DENY, "destructive", found.destroyed[1], found.destroyed[0])
-    if rules.blocked and (entry := _blocked(actions, rules)) is not None:
-        return Ruling(Say.DENY, "blocked", "the configuration forbids a command in it", entry)
-    if found.secret is not None:
-        return Ruling(Say.DENY, "secret", found.secret.reason, found.secret.value)
+    blocking = next(filter(None, (blocked_by(argv, rules) for argv in actions)), None)
+    if blocking is not None:
+        return Ruling(Say.DENY, "blocked", "the configuration forbids a command in it", blocking)
+    secret = next((problem for _, problem in found.problems if problem.rule == "secret"), None)
+    if secret is not None:
+        return Ruling(Say.DENY, "secret", secret.reason, secret.value)
     history = _history(found, actions)
     return _question(found.forced, found, rules, confirmed_by(actions, constructs, rules), history)
 
@@ -134,11 +125,6 @@ def _of_unreadable(canonical: Unreadable, raw: str, policy: Policy, rules: Shell
     return Ruling(
         Say.FORCE, "unreadable", reason, reasons=((canonical.reason, ""),), rules=frozenset({"unreadable"})
     )
-
-
-def _blocked(actions: tuple[tuple[str, ...], ...], rules: ShellRules) -> str | None:
-    """Return the entry of the configuration that forbids one of the actions, or None."""
-    return next((entry for argv in actions if (entry := blocked_by(argv, rules)) is not None), None)
 
 
 def _question(

@@ -44,17 +44,11 @@ _POISON = regex(
     r"|TAR_OPTIONS|ZIPOPT|UNZIP|GZIP|BZIP2?|XZ_(?:OPT|DEFAULTS)|RSYNC_.*|SYSTEMD_.*|DOCKER_.*|KUBECONFIG"
     r"|(?:http|https|ftp|all|HTTP|HTTPS|FTP|ALL)_(?:proxy|PROXY)|PIP_.*|UV_.*|XDG_.*|TERM(?:INFO|CAP).*|BC_.*|AWKPATH|AWKLIBPATH"
 )
-_HARMLESS = {
-    "LC_ALL": r"[A-Za-z0-9_.@-]*",
-    "LANG": r"[A-Za-z0-9_.@-]*",
-    "LC_COLLATE": r"[A-Za-z0-9_.@-]*",
-    "LC_CTYPE": r"[A-Za-z0-9_.@-]*",
-    "LC_NUMERIC": r"[A-Za-z0-9_.@-]*",
-    "LC_TIME": r"[A-Za-z0-9_.@-]*",
-    "TZ": r"[A-Za-z][A-Za-z0-9_+/-]*",
-    "NO_COLOR": r"[a-z0-9]*",
-    "COLUMNS": r"[0-9]+",
-}
+# They change how something is spelled or sorted.
+_HARMLESS = regex(
+    r"(?:LANG|LC_(?:ALL|COLLATE|CTYPE|NUMERIC|TIME))=[A-Za-z0-9_.@-]*"
+    r"|TZ=[A-Za-z][A-Za-z0-9_+/-]*|NO_COLOR=[a-z0-9]*|COLUMNS=[0-9]+"
+)
 _DECLARING = frozenset("declare typeset export readonly local".split())
 _FILLING = frozenset("read mapfile readarray printf getopts unset wait".split())
 _NAMING = _DECLARING | _FILLING
@@ -65,8 +59,7 @@ _NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def is_harmless(assignment: Assignment) -> bool:
     """Whether an assignment changes at most how something is spelled or sorted."""
-    pattern = _HARMLESS.get(assignment.name)
-    return pattern is not None and re.fullmatch(pattern, assignment.value.text) is not None
+    return _HARMLESS.fullmatch(str(assignment)) is not None
 
 
 def declared(command: Command) -> tuple[Assignment, ...]:

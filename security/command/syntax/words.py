@@ -251,26 +251,24 @@ def read_words(src: str, start: int, end: int, bodies: Bodies) -> list[Word]:
 
 def read_target(src: str, start: int, end: int, bodies: Bodies) -> list[Word]:
     """Return the words behind a redirection; braces in the first are no list of words to the shell."""
-    at = _BLANK.match(src, start, end).end()  # type: ignore[union-attr]
-    lexer = _Lexer(src, at, end, bodies)
-    first = _word(expanded(lexer.word(braces=False))[0])
-    if lexer.at < end and src[lexer.at] not in " \t":
+    begin = _BLANK.match(src, start, end).end()  # type: ignore[union-attr]
+    first, at = next_word(src, begin, end, bodies)
+    if at < end and src[at] not in " \t":
         raise Unread("a word ends where nothing may end it")
-    return [first, *read_words(src, lexer.at, end, bodies)] if lexer.at > at else []
+    return [first, *read_words(src, at, end, bodies)] if at > begin else []
 
 
 def read_word(src: str, start: int, end: int, bodies: Bodies, *, assigned: bool = False) -> Word:
     """Return the one word between two positions; `assigned`, as the value of an assignment."""
-    lexer = _Lexer(src, start, end, bodies, assigned=assigned)
-    word = _word(expanded(lexer.word(braces=False))[0])
-    if lexer.at != end:
+    word, at = next_word(src, start, end, bodies, assigned=assigned)
+    if at != end:
         raise Unread("there is more than one word where one is expected")
     return word
 
 
-def next_word(src: str, start: int, end: int, bodies: Bodies) -> tuple[Word, int]:
-    """Return the word that begins at a position, and where it ends."""
-    lexer = _Lexer(src, start, end, bodies)
+def next_word(src: str, start: int, end: int, bodies: Bodies, *, assigned: bool = False) -> tuple[Word, int]:
+    """Return the word that begins at a position, and where it ends; braces are no list of words in it."""
+    lexer = _Lexer(src, start, end, bodies, assigned=assigned)
     word = _word(expanded(lexer.word(braces=False))[0])
     return word, lexer.at
 

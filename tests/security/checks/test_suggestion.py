@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leeward.security.command import parse_command
-from leeward.security.command.judge.suggest import alternatives
+from leeward.security.command.judge.suggest import alternative
 from leeward.security.kinds import CommandLine, Effect, Kind
 from leeward.security.pipeline import judge
 from leeward.security.policy import Autonomy, Rule, RuleAction, ShellRules
@@ -23,7 +23,7 @@ LINES = tuple(
     for table in ("ordinary", "adversarial")
     for group in toml_of(TABLES / f"{table}.toml")["group"]
     for text in (*group["lines"], *group.get("near", ()))
-    if isinstance(line := parse_command(text), CommandLine) and alternatives(line)
+    if isinstance(line := parse_command(text), CommandLine) and alternative(line)[0]
 )
 MORE = (
     "curl https://docs.example.com/a",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.security.command import Say, explain, is_shown_in_full, parse_command, suggestions_for
+from leeward.security.command import Say, explain, is_shown_in_full, parse_command, suggestion_for
 from leeward.security.command.expand.visit import commands_of
 from leeward.security.kinds import CommandLine
 from leeward.security.policy import Policy, ShellRules
@@ -15,8 +15,9 @@ from loading import rows_beside
 ROWS = rows_beside(__file__)
 
 
-def first_suggestion(*given):
-    return next((found for found, _ in suggestions_for(*given)), None)
+def suggested(*given):
+    found = suggestion_for(*given)
+    return found[0] if found is not None else None
 
 
 def shown(line: str) -> list[str]:
@@ -89,7 +90,7 @@ NEAR = [
 @pytest.mark.parametrize(("line", "instead"), NEAR, ids=[line for line, _ in NEAR])
 def test_what_is_suggested_and_where_nothing_is(world, line, instead):
     """Whatever is suggested is milder than the line, or a safer way to the same; the rest has none."""
-    found = first_suggestion(world.read(line), world.policy, world.rules)
+    found = suggested(world.read(line), world.policy, world.rules)
     assert (found.value if found else None) == instead
     if found is not None and not found.is_safer:
         assert world.ruling(found.value).say < world.ruling(line).say
@@ -103,9 +104,7 @@ def test_no_suggestion_is_worse_or_unread(world, tables):
     for group in (*tables["ordinary"], *tables["adversarial"]):
         for line in group["lines"]:
             read = world.read(line)
-            found = (
-                first_suggestion(read, world.policy, world.rules) if isinstance(read, CommandLine) else None
-            )
+            found = suggested(read, world.policy, world.rules) if isinstance(read, CommandLine) else None
             if found is not None and found.tool == "shell" and group["say"] != "nothing":
                 seen += 1
                 said = world.ruling(found.value).say
@@ -113,19 +112,19 @@ def test_no_suggestion_is_worse_or_unread(world, tables):
                     line,
                     found.value,
                 )
-                again = first_suggestion(world.read(found.value), world.policy, world.rules)
+                again = suggested(world.read(found.value), world.policy, world.rules)
                 assert again is None or again.value != line, (line, found.value)
     assert seen > 5
 
 
 def test_a_suggestion_is_held_against_the_persons_own_rules(world):
-    assert first_suggestion(world.read("sudo cat README.md"), world.policy, world.rules) is not None
+    assert suggested(world.read("sudo cat README.md"), world.policy, world.rules) is not None
     for rules, policy in [
         (ShellRules(blocked=("cat",)), world.policy),
         (world.rules, Policy("/srv/ws", "/home/ada", secret_paths=("/srv/ws/README.md",))),
     ]:  # fmt: skip
         world.rules, world.policy = rules, policy
-        assert first_suggestion(world.read("sudo cat README.md"), policy, rules) is None
+        assert suggested(world.read("sudo cat README.md"), policy, rules) is None
 
 
 BOMBS = [

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command import effects_of, parse_command, ruling_of, suggestions_for, surveyed, wanted
+from leeward.security.command import effects_of, parse_command, ruling_of, suggestion_for, surveyed, wanted
 from leeward.security.kinds import CommandFacts, Once, Unreadable
 from leeward.security.policy import Policy, ShellRules
 
 
-def first_suggestion(*given):
-    return next((found for found, _ in suggestions_for(*given)), None)
+def suggested(*given):
+    found = suggestion_for(*given)
+    return found[0] if found is not None else None
 
 
 HERE = Policy("/srv/ws", "/home/ada")
@@ -48,7 +49,7 @@ def said(line, policy, rules):
         known.quiet,
         effects_of(known, line.source, policy, rules),
         ruling_of(known, line.source, policy, rules),
-        first_suggestion(known, policy, rules),
+        suggested(known, policy, rules),
     )
 
 
