@@ -23,7 +23,7 @@ from leeward.security.call import Asker, ToolCall, ToolResult
 from leeward.security.filters import Source
 from leeward.security.pipeline import Pipeline
 from leeward.security.ports import RecordError
-from leeward.security.session import ConversationCleared, Event, LevelSet, ModelSet, Session
+from leeward.security.session import ConversationCleared, Event, LevelSet, ModelSet, RefusedAnswer, Session
 from leeward.security.trust import Origin, TrustLevel
 
 from .agents import AgentHost
@@ -324,6 +324,24 @@ class Runtime(RuntimeSession):
         )
         async with opened as parts, _begun(RuntimeSession(parts)) as session:
             yield session
+
+    async def note_refused_answer(
+        self, why: str, *, session: str = "", call: str | None = None, digest: str = "", how: str = ""
+    ) -> None:
+        """Put on record that an answer which came from elsewhere to a question did not count.
+
+        Args:
+            why: "replayed", "late", "altered", "unknown" or "malformed".
+            session: the id of the session that had asked; by default the first one.
+            call: the id of the call that was asked about, where that is known.
+            digest: the hash of the question as it was shown.
+            how: who gave the answer.
+
+        Raises:
+            RecordError: it could not be written.
+        """
+        event = RefusedAnswer(self._parts.ports.clock.now(), call, why, digest, how)
+        await self.audit.append(session or self.session_id, event)
 
 
 def _configured(options: RuntimeOptions) -> Loaded:

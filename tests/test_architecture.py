@@ -69,6 +69,7 @@ PROXY = {"tools/proxy/connection.py", "tools/proxy/forward.py"}  # take requests
 LOOPS = {
     "memory/database/asyncio_thread.py",
     "runtime/embedding/aio.py",
+    "runtime/embedding/pending.py",
     "runtime/repl/board.py",
     "runtime/repl/plain.py",
     "tools/mcp/client.py",
@@ -328,7 +329,8 @@ PACKAGES = {
     "runtime/providers/anthropic": "runtime/providers security/call security/kinds",
     "runtime/providers/openai": "runtime/providers security/call security/kinds",
     "runtime/embedding": (
-        "runtime/app runtime/events runtime/sessions security/call security/kinds security/ports"
+        "runtime/app runtime/events runtime/sessions security/call security/kinds security/ports "
+        "security/question security/text"
     ),
     "runtime/repl": (
         "memory/database runtime/app runtime/config runtime/console runtime/describe runtime/events "

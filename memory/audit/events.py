@@ -34,6 +34,7 @@ from leeward.security.session import (
     JobChanged,
     LevelSet,
     ModelSet,
+    RefusedAnswer,
     Restored,
     Resumed,
     Revoked,
@@ -78,6 +79,7 @@ KINDS: Mapping[str, type[Event]] = {
     "autonomy": AutonomySet,
     "skill": SkillUsed,
     "server_asked": ServerAsked,
+    "refused_answer": RefusedAnswer,
     "config": Configured,
 }
 """The kinds of record a session is a fold over, and the event of each."""

@@ -177,6 +177,7 @@ _TOLD: Mapping[str, Callable[[Body], str]] = {
     "server_asked": lambda body: (
         f"{body['server']} wants {body['wants']}: {body['answer']} ({body['message']})"
     ),
+    "refused_answer": lambda body: f"{body['why']}: {body['how']}",
     "model": lambda body: f"{body['model']}: {body['cause']}",
     "turn": lambda body: str(body["turn"]),
     "given": lambda body: f"{' '.join(body['urls'])} ({body['provenance']})",

@@ -1,14 +1,18 @@
 """Use the runtime from programs that do not run trio; `leeward.aio` and `leeward.sync` name it."""
 
 from .aio import AsyncioApprover, AsyncioRuntime, AsyncioSession
+from .pending import AnswerRefused, PendingQuestion, PendingQuestions
 from .sync import BlockingApprover, BlockingRuntime, BlockingSession, open_blocking
 
 __all__ = [
+    "AnswerRefused",
     "AsyncioApprover",
     "AsyncioRuntime",
     "AsyncioSession",
     "BlockingApprover",
     "BlockingRuntime",
     "BlockingSession",
+    "PendingQuestion",
+    "PendingQuestions",
     "open_blocking",
 ]

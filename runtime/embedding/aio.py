@@ -30,6 +30,7 @@ from leeward.security.ports import Question, Reply
 from ..app import Runtime, RuntimeOptions, RuntimeSession, SessionOptions
 from ..events import RunEvent, TurnEnded
 from ..sessions import ResumedSession
+from .pending import PendingQuestions
 from .portal import Held, Job, Portal, acquire, pump, release
 
 __all__ = ["AsyncioApprover", "AsyncioRuntime", "AsyncioSession"]
@@ -119,13 +120,27 @@ class AsyncioRuntime(AsyncioSession):
             _acquired() as portal,
             _held(portal, partial(Runtime.open, **_from_loop(options))) as runtime,
         ):
-            yield cls(portal, runtime)
+            opened = cls(portal, runtime)
+            opened._keeps_refusals_of(options.get("approver"))
+            yield opened
 
     @asynccontextmanager
     async def session(self, **options: Unpack[SessionOptions]) -> AsyncGenerator[AsyncioSession, None]:
         """Begin another session beside the first; the options are those of `leeward.Runtime.session`."""
+        self._keeps_refusals_of(options.get("approver"))
         async with _held(self._portal, partial(self._runtime.session, **_from_loop(options))) as session:
             yield AsyncioSession(self._portal, session)
+
+    async def note_refused_answer(
+        self, why: str, *, session: str = "", call: str | None = None, digest: str = "", how: str = ""
+    ) -> None:
+        """Put on record that an answer to a question did not count; see `leeward.Runtime`."""
+        note = self._runtime.note_refused_answer
+        await self._do(partial(note, why, session=session, call=call, digest=digest, how=how))
+
+    def _keeps_refusals_of(self, approver: object) -> None:
+        if isinstance(approver, PendingQuestions):
+            approver.refusals = self
 
 
 class _LoopApprover:

@@ -37,6 +37,7 @@ __all__ = [
     "JobChanged",
     "LevelSet",
     "ModelSet",
+    "RefusedAnswer",
     "Restored",
     "Resumed",
     "Revoked",
@@ -466,6 +467,22 @@ class ServerAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedAnswer:
+    """An answer to a question that came from elsewhere, over HTTP for one, did not count.
+
+    `why` is "replayed", "late", "altered", "unknown" or "malformed". `call` is the one that was asked about,
+    None where no question is known for the answer; `digest` is the hash of the question as it was shown,
+    `how` says who gave the answer.
+    """
+
+    at: float
+    call: str | None
+    why: str
+    digest: str = ""
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Configured:
     """Under which configuration a session goes on.
 
@@ -510,5 +527,6 @@ Event: TypeAlias = (
     | AutonomySet
     | SkillUsed
     | ServerAsked
+    | RefusedAnswer
     | Configured
 )

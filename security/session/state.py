@@ -41,6 +41,7 @@ from .events import (
     JobChanged,
     LevelSet,
     ModelSet,
+    RefusedAnswer,
     Restored,
     Resumed,
     Revoked,
@@ -251,7 +252,7 @@ def _changes(session: Session, event: Event) -> dict[str, object]:
             return {"counting": event.counting}
         case JobChanged():
             return {"values": session.values.hiding(event.call, event.job, event.overflow)}
-        case Egress() | Restored() | FilesEndorsed() | ServerAsked():
+        case Egress() | Restored() | FilesEndorsed() | ServerAsked() | RefusedAnswer():
             return {}
 
 

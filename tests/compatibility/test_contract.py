@@ -260,7 +260,9 @@ def surface(thing: Any) -> dict[str, list[str]]:
     return told
 
 
-@pytest.mark.parametrize("module", ["leeward", "leeward.testing"])
+@pytest.mark.parametrize(
+    "module", ["leeward", "leeward.aio", "leeward.events", "leeward.sync", "leeward.testing"]
+)
 def test_public_names_are_what_they_were(contract, module) -> None:
     loaded = importlib.import_module(module)
     assert sorted(loaded.__all__) == loaded.__all__

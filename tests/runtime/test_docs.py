@@ -199,7 +199,7 @@ def test_the_code_in_the_guide_for_embedding_runs(tmp_path, monkeypatch):
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     written = blocks(page("docs/embedding.md"), "python")
-    files = {name: page(name) for name in ("examples/fastapi_service.py",)}
+    files = {name: page(name) for name in ("examples/fastapi_service.py", "examples/http_approver.py")}
     assert [*files.values()] == [part for part in written if part in files.values()], (
         "shown as they are tested"
     )
