@@ -193,9 +193,9 @@ PACKAGES = {
         "security/policy security/provenance security/schema security/session security/text security/trust "
         "security/url security/verdict"
     ),
-    "security/command": "security/kinds",
+    "security/command": "",
     "security/command/expand": (
-        "security/command/programs security/command/syntax security/kinds security/text"
+        "security/command/programs security/command/syntax security/kinds security/policy security/text"
     ),
     "security/command/judge": (
         "security/command/expand security/command/programs security/command/syntax security/kinds "

@@ -28,7 +28,7 @@ from typing import Protocol
 
 from leeward.security.kinds import Json
 from leeward.security.lazy import dataclass
-from leeward.security.ports import Answer, Question, Reply, Told
+from leeward.security.ports import Answer, DetailedAnswer, Question, Reply
 from leeward.security.question import ACTS, arguments_of, flags_of, is_act
 from leeward.security.text import visible
 
@@ -85,7 +85,7 @@ class PendingQuestion:
 class _Held:
     """A question of a token, while it is open and afterwards."""
 
-    def __init__(self, pending: PendingQuestion, answered: asyncio.Future[Told]) -> None:
+    def __init__(self, pending: PendingQuestion, answered: asyncio.Future[DetailedAnswer]) -> None:
         self.pending = pending
         self.answered = answered
         self.is_over = False
@@ -157,7 +157,7 @@ class PendingQuestions:
             await self._refuse(why, held, name)
             raise AnswerRefused(why)
         how = f"{name}, from elsewhere, shown {held.pending.digest}"
-        held.answered.set_result(Told(_ANSWERS[answer], how, words))
+        held.answered.set_result(DetailedAnswer(_ANSWERS[answer], how, words))
 
     async def _refuse(self, why: str, held: _Held | None, name: str) -> None:
         if self.refusals is None:
