@@ -133,7 +133,7 @@ def _settings(provider: ProviderConfig, key: str) -> ProviderSettings:
         query=provider.query,
         body=provider.body,
         label=provider.name,
-        pictures=None if provider.pictures == "auto" else provider.pictures == "on",
+        pictures=provider.pictures == "on" if provider.pictures else None,
     )
 
 

@@ -167,7 +167,7 @@ class Approvals:
         # An answer to a call that was expected and did not come is kept no longer than this.
         self._given = {call: given for call, given in self._given.items() if call in coming}
         for one in reply.also:
-            if one.action.call.id in coming and not isinstance(reply.answer, Always):
+            if one.action.call.id in coming and reply.answer in (Answer.YES, Answer.NO):
                 self._given[one.action.call.id] = (one, alike)
         return alike
 

@@ -98,7 +98,7 @@ class Question:
     always: Patterns | None
     wider: Patterns | None = None
     session: Session | None = field(default=None, repr=False, compare=False)
-    uncovered: str = ""
+    uncovered: str = field(default="", compare=False)
     beside: Callable[[], Sequence[Question]] = field(default=tuple, repr=False, compare=False)
 
     @property

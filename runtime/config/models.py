@@ -122,9 +122,9 @@ class ProviderSection(Section):
         Field(description="Further fields of each request, as the service documents them."),
     ] = {}
     pictures: Annotated[
-        Literal["auto", "on", "off"],
-        Field(description="Whether its models take pictures; auto: where base_url is empty."),
-    ] = "auto"
+        Literal["", "on", "off"],
+        Field(description="Whether its models take pictures; none: where base_url is empty."),
+    ] = ""
 
     fence: Annotated[
         Literal["", "delimit", "datamark", "encode"],

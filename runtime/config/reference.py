@@ -39,7 +39,7 @@ _SAMPLES: dict[KeyPath, tuple[tuple[str, str], ...]] = {
         ("headers", "{}"),
         ("query", "{}"),
         ("body", "{}"),
-        ("pictures", '"auto"'),
+        ("pictures", '""'),
         ("fence", '""'),
     ),
     ("cost", "prices"): (

@@ -152,6 +152,7 @@ async def compact(
     Where there is no summary, old results are left out instead, in what is sent.
     """
     replaced = [message for message in conversation.messages[:kept] if message.role != "user"]
+    pictures = sum(len(message.pictures) for message in conversation.messages[:kept])
     try:
         summary = await summarizer.summarize(conversation.messages[:kept])
     except ModelError as error:
@@ -165,6 +166,7 @@ async def compact(
     conversation.compact(kept, text, summary.charge)
     window.begin()
     news = f"{len(replaced)} messages are summed up in {len(summary.text)} characters"
+    news += f"; {pictures} of their pictures are not sent any more" if pictures else ""
     emit(Alert(f"{news}; your own words stay as they are, and the store keeps everything"))
     return True
 

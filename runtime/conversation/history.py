@@ -35,7 +35,6 @@ __all__ = [
     "Pending",
     "at_rest",
     "attached_to",
-    "drop_pictures",
     "with_summary",
 ]
 
@@ -143,6 +142,8 @@ class History:
         self._unanswered: dict[str, ToolCall] = {}
         self._ids: set[str] = set()
         self._warned = False
+        self.sends_pictures = True
+        """Whether the pictures of messages are sent; a service that refused them is not sent them again."""
 
     def resume(self, taken: HistorySnapshot) -> None:
         """Resume a conversation; calls that it left open are answered first."""
@@ -211,6 +212,7 @@ class History:
 
     def clear(self) -> None:
         """Forget the conversation."""
+        self.sends_pictures = True
         if self._place:
             self._owe("clear", None)
         self.messages.clear()
@@ -278,13 +280,6 @@ class History:
 def attached_to(words: str, attached: str) -> Message:
     """Return a message of the person's with something that is not theirs behind it."""
     return Message("user", f"{words}\n\n{attached}", words=words) if attached else Message("user", words)
-
-
-def drop_pictures(messages: list[Message]) -> bool:
-    """Take the pictures out of a conversation; return whether there was one."""
-    has_any = any(message.pictures for message in messages)
-    messages[:] = [replace(message, pictures=()) if message.pictures else message for message in messages]
-    return has_any
 
 
 def with_summary(messages: Sequence[Message], summary: str) -> list[Message]:

@@ -23,7 +23,6 @@ from ..events import Alert, EndReason, RunEvent, Text, Thinking, TurnEnded
 from ..grounding import said_by_person
 from ..providers.interface import (
     CallRequested,
-    ErrorKind,
     FellBack,
     Message,
     ModelError,
@@ -37,9 +36,10 @@ from ..providers.interface import (
     ToolView,
     Usage,
     Verbatim,
+    takes_pictures,
+    without_pictures,
 )
 from .compaction import Summarizer, compact
-from .history import drop_pictures
 from .window import ContextWindow, TooLong, tokens_in
 
 if TYPE_CHECKING:
@@ -110,11 +110,13 @@ class Turn:
         self._system = Message("system", "")
         self._is_summed_up_in_vain = False
         self._is_delegated = False
+        self._has_pictures = False
+        self._is_text_alone = False
 
     async def delegated(self, task: str) -> TurnEnded:
         """Run the turn on a task that a model wrote: nobody's words, and no turn of the session's own."""
         self._is_delegated = True
-        return await self._run(task, "")
+        return await self._run(task, "", ())
 
     async def run(self, text: str, attached: str = "", pictures: tuple[Picture, ...] = ()) -> TurnEnded:
         """Run the turn on the person's words; fenced text (`attached`) and `pictures` go with them.
@@ -124,7 +126,7 @@ class Turn:
         self._means.meter.begin_turn()
         return await self._run(text, attached, pictures)
 
-    async def _run(self, text: str, attached: str, pictures: tuple[Picture, ...] = ()) -> TurnEnded:
+    async def _run(self, text: str, attached: str, pictures: tuple[Picture, ...]) -> TurnEnded:
         try:
             if not await self._begin(text, attached, pictures):
                 return self._end(EndReason.CONTEXT)
@@ -133,8 +135,9 @@ class Turn:
                 reason = await self._rounds()
             return self._end(reason)
         except ModelError as error:
-            # A conversation with a picture that is refused would be refused with every message to come.
-            if error.kind is ErrorKind.BAD_REQUEST and drop_pictures(self._means.conversation.messages):
+            if error.is_about_content and self._has_pictures:
+                # It would be refused with every message to come.
+                self._means.conversation.sends_pictures = False
                 self._emit(Alert(_NO_PICTURES))
             return self._end(EndReason.MODEL_ERROR, error)
         except Exception:
@@ -212,7 +215,15 @@ class Turn:
             self._is_summed_up_in_vain = not await compact(
                 kept, means.summarizer, conversation, window, means.pipeline, self._emit
             )
-        return window.request(self._system, conversation.messages, means.tools)
+        request = window.request(self._system, conversation.messages, means.tools)
+        text_alone = without_pictures(request)
+        has_any = text_alone is not request and conversation.sends_pictures
+        self._has_pictures = has_any and takes_pictures(means.provider)
+        if has_any and not self._has_pictures and not self._is_text_alone:
+            self._is_text_alone = True
+            name = means.provider.name
+            self._emit(Alert(f"{name} takes no pictures: it is sent the text of this conversation alone"))
+        return request if self._has_pictures else text_alone
 
     async def _ask(self) -> tuple[ToolCall, ...]:
         """Stream one reply; a cancelled or broken one leaves the text there was, and no calls."""

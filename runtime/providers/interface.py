@@ -19,6 +19,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -52,6 +53,7 @@ __all__ = [
     "new_call_id",
     "one_line",
     "takes_pictures",
+    "without_pictures",
 ]
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -195,7 +197,8 @@ class ModelError(Exception):
     """A model could not answer; the message is one line for the person and never holds a key.
 
     `passing` says whether the same request may succeed later (None: as is usual for its kind), and
-    `retry_after` how many seconds the server asked to be left alone.
+    `retry_after` how many seconds the server asked to be left alone. `is_about_content` is set where what was
+    sent is refused, rather than the model's name, the address or the key.
     """
 
     def __init__(
@@ -205,15 +208,23 @@ class ModelError(Exception):
         *,
         passing: bool | None = None,
         retry_after: float | None = None,
+        is_about_content: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.passing = kind in (ErrorKind.RATE_LIMITED, ErrorKind.UNAVAILABLE) if passing is None else passing
         self.retry_after = retry_after
+        self.is_about_content = is_about_content
 
     def reworded(self, message: str) -> ModelError:
         """Return the same error in other words."""
-        return ModelError(message, self.kind, passing=self.passing, retry_after=self.retry_after)
+        return ModelError(
+            message,
+            self.kind,
+            passing=self.passing,
+            retry_after=self.retry_after,
+            is_about_content=self.is_about_content,
+        )
 
 
 class ProviderSetupError(ValueError):
@@ -269,6 +280,13 @@ class ModelCatalog(Protocol):
 def takes_pictures(provider: Provider) -> bool:
     """Whether a provider is given the pictures of a message."""
     return getattr(provider, "takes_pictures", False) is True
+
+
+def without_pictures(request: Request) -> Request:
+    """Return a request whose messages are their text alone."""
+    if not any(message.pictures for message in request.messages):
+        return request
+    return replace(request, messages=tuple(replace(one, pictures=()) for one in request.messages))
 
 
 def new_call_id() -> str:

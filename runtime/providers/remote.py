@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import UTC
 
 import httpx
@@ -42,6 +42,7 @@ _SIGNS_OF_LIFE = 4  # how many times the bound of silence a server may only say 
 _PAGES = 20
 _LIKE_A_KEY = 8  # characters from which the value of a header may be a secret
 _PING = 32  # characters within which an event can only say that the server is there
+_ABOUT_CONTENT = (400, 413, 422)
 _BY_STATUS = {
     401: (ErrorKind.AUTH, "refused the API key"),
     403: (ErrorKind.AUTH, "refused the API key"),
@@ -95,7 +96,7 @@ class RemoteModel:
     ) -> None:
         """Say which model is meant, and under which name the person chose it; nothing is sent yet.
 
-        Pictures of messages are sent only where `takes_pictures`.
+        `takes_pictures` is for those who ask; what a request holds is sent.
 
         Raises:
             ProviderSetupError: the base URL is not an http(s) URL, or a value cannot be sent.
@@ -152,8 +153,6 @@ class RemoteModel:
     @asynccontextmanager
     async def _asked(self, request: Request) -> AsyncGenerator[Reply, None]:
         """Send a request, a second time if the server only minds a field that can be left out."""
-        if not self.takes_pictures and any(message.pictures for message in request.messages):
-            request = replace(request, messages=tuple(replace(m, pictures=()) for m in request.messages))
         while True:
             headers, body = self._headers("text/event-stream"), self._writer.write(request)
             async with self._client.send("POST", self._requests, headers, body) as reply:
@@ -321,6 +320,7 @@ async def _refusal(reply: Reply) -> ModelError:
         kind,
         passing=False if final else None,
         retry_after=error.retry_after if after is None and error else after,
+        is_about_content=kind is ErrorKind.BAD_REQUEST and reply.status in _ABOUT_CONTENT,
     )
 
 

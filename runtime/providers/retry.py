@@ -31,6 +31,7 @@ from .interface import (
     Retrying,
     TextDelta,
     takes_pictures,
+    without_pictures,
 )
 
 __all__ = ["FallbackProvider", "RetryPolicy", "RetryingProvider", "is_shown", "models_of"]
@@ -194,12 +195,14 @@ class FallbackProvider:
         for index in (*range(self._first, len(self._providers)), *range(self._first)):
             provider = self._providers[index]
             shown = False
+            sent = request if takes_pictures(provider) else without_pictures(request)
+            note = "" if sent is request else "; it is sent no pictures"
             if why is not None:
-                yield FellBack(provider.name, str(why))
+                yield FellBack(provider.name, f"{why}{note}")
             elif index != 0:
-                yield FellBack(provider.name, self._reason, again=True)
+                yield FellBack(provider.name, f"{self._reason}{note}", again=True)
             try:
-                async with provider.stream(request) as events:
+                async with provider.stream(sent) as events:
                     async for event in events:
                         shown = shown or is_shown(event)
                         yield event

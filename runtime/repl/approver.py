@@ -32,7 +32,7 @@ from .terminal import Closed, Interrupt, Terminal
 __all__ = ["TerminalApprover"]
 
 _GATHERING = 0.1  # seconds that the first of several questions waits for the others
-_AROUND = 3  # lines of the terminal beside the questions
+_AROUND = 2  # lines of the prompt that names the keys, at most
 _TOGETHER = "  [y]es to all / [n]o to all / [o]ne by one "
 _ALL = {"y": Answer.YES, "n": Answer.NO}
 _NOT_YET = "  ✗ no yes before all of it was shown: [s]how all, or [n]o"
@@ -61,7 +61,7 @@ class _Open:
 class TerminalApprover:
     """Asks at the terminal; Ctrl-C at a question is a no, and calls `stop`.
 
-    Questions of calls that run side by side are put together, where they fit on one screen.
+    Questions of calls of one reply are put together, where they fit on one screen.
     """
 
     def __init__(self, terminal: Terminal, renderer: Renderer, stop: Callable[[], None]) -> None:
@@ -86,6 +86,7 @@ class TerminalApprover:
                 return mine.reply or await self._put(mine)
         finally:
             self._waiting.remove(mine)
+            self._alone.discard(mine.call)
 
     async def _put(self, mine: _Open) -> Reply:
         """Put a question, together with the others that wait, or by itself."""
@@ -116,7 +117,7 @@ class TerminalApprover:
 
     def _together(self, mine: _Open) -> list[_Open]:
         """Return the questions that can be seen at once, whole, this one first; none where it is alone."""
-        columns, height = self._terminal.size
+        columns, height = self._terminal.size[0], self._terminal.room
         others = [one for one in self._waiting if one is not mine and one.reply is None]
         others += [_Open(one, not is_cut(one)) for one in mine.question.beside()]
         open_ = [one for one in (mine, *others) if one.seen and one.call not in self._alone]
@@ -125,20 +126,24 @@ class TerminalApprover:
 
     async def _asked_together(self, group: Sequence[_Open]) -> DetailedAnswer | None:
         """Return the answer to several questions, or None where each is to be put by itself."""
-        screen = self._renderer.screen
-        for number, one in enumerate(group, 1):
-            screen.line(f"question {number} of {len(group)}", "bold")
-            screen.put(question_lines(one.briefly, screen.width))
-        while (key := await self._terminal.key(_TOGETHER)) not in _ALL:
+        while (key := await self._key_for(group)) not in _ALL:
             if key == "o":
                 self._alone |= {one.call for one in group}
                 return None
-            screen.line(_NO_ANSWER, "dim")
+            self._renderer.screen.line(_NO_ANSWER, "dim")
         self._say(iter([f"[{key}]{'es' if key == 'y' else 'o'} to all"]))
         reply = DetailedAnswer(_ALL[key], f"key {key} at the terminal, for {len(group)} questions at once")
         for one in group:
             one.reply = reply
         return reply
+
+    async def _key_for(self, group: Sequence[_Open]) -> str:
+        """Show questions, and return the key that follows: what was printed since then moved them away."""
+        screen = self._renderer.screen
+        for number, one in enumerate(group, 1):
+            screen.line(f"question {number} of {len(group)}", "bold")
+            screen.put(question_lines(one.briefly, screen.width))
+        return await self._terminal.key(_TOGETHER)
 
     async def words(self, prompt: str) -> str | None:
         """Return a line the person types, None where they go back."""

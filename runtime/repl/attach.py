@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 
 import trio
 
@@ -22,15 +24,17 @@ from ..app import Runtime
 from ..exits import CliError, Exit
 from ..grounding import shown_by_paste
 from ..providers.interface import takes_pictures
+from .keys import NO_MENTION_BEHIND
 from .terminal import Typed
 
-__all__ = ["Mention", "attached_to", "mentions"]
+__all__ = ["Mention", "attachments", "mentions"]
 
-_MENTION = re.compile(r"(?<![\w@\\/.])@(\"[^\"\n]+\"|[^\s\"@]+)")
+# A quote that is not closed goes to the end of its line, as after the completion of a folder's name.
+_MENTION = re.compile(rf"{NO_MENTION_BEHIND}@(\"[^\"\n]+\"?|[^\s\"@]+)")
 _RANGE = re.compile(r"(.+?)(?::|#L)(\d{1,7})(?:-L?(\d{1,7}))?")
 _BEHIND = ".,;:!?)]}'"
 _MOST = 20
-_MOST_PICTURES = 15_000_000  # bytes; in base64 20 MB, within what services take as one request
+_MOST_PICTURES = 15_000_000  # bytes of a conversation; in base64 20 MB, which services take as one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class Mention:
 
 
 def mentions(typed: Typed) -> Iterator[Mention]:
-    """Yield what a message names; what was pasted names nothing."""
+    """Yield what a message names; pasted text names nothing, but for the path of a picture alone."""
     seen: set[str] = set()
     for found in _MENTION.finditer(typed.text):
         if found[0] in seen or any(found[0] in pasted for pasted in typed.pasted):
@@ -67,7 +71,7 @@ def mentions(typed: Typed) -> Iterator[Mention]:
             yield Mention(lines[1], first, max(int(lines[3] or first), first))
 
 
-async def attached_to(typed: Typed, runtime: Runtime) -> tuple[list[str], tuple[Picture, ...]]:
+async def attachments(typed: Typed, runtime: Runtime) -> tuple[list[str], tuple[Picture, ...]]:
     """Return the texts that go along with a message, fenced, and the pictures.
 
     What cannot be read is shown as any refusal, and goes along as what it is: the model learns that too.
@@ -81,11 +85,12 @@ async def attached_to(typed: Typed, runtime: Runtime) -> tuple[list[str], tuple[
     if len(named) > _MOST:
         why = f"{len(named)} files are named, and {_MOST} at most go along with a message"
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="name a folder, or send several messages")
-    workspace = trio.Path(runtime.pipeline.session.policy.workspace)
+    workspace = Path(runtime.pipeline.session.policy.workspace)
     for mention in named:
-        # What is no folder now is read, and refused as any other file where it may not be.
-        is_folder = await (workspace / await trio.Path(mention.path).expanduser()).is_dir()
-        if is_folder:
+        # What is no folder now is read, and refused as any other file where it may not be. A file system that
+        # does not answer is left waiting in its thread.
+        looked = partial(_is_folder, workspace, mention.path)
+        if await trio.to_thread.run_sync(looked, abandon_on_cancel=True):
             called = await runtime.call("list_directory", {"path": mention.path}, Asker.PERSON)
         else:
             called = await runtime.call("read", mention.arguments, Asker.PERSON)
@@ -100,11 +105,21 @@ async def attached_to(typed: Typed, runtime: Runtime) -> tuple[list[str], tuple[
     return texts, tuple(pictures)
 
 
+def _is_folder(workspace: Path, name: str) -> bool:
+    try:
+        return (workspace / Path(name).expanduser()).is_dir()
+    except (OSError, RuntimeError, ValueError):
+        # No name of a file, too long, of a user there is not, or not to be looked at.
+        return False
+
+
 def _must_be_taken(pictures: Sequence[Picture], runtime: Runtime) -> None:
     if not takes_pictures(runtime.provider):
         why = f"{visible(runtime.provider.name)} takes no pictures, so nothing was sent"
         hint = 'name another model (/model), or set pictures = "on" of its [[llm.providers]] if it does'
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion=hint)
-    if sum(len(picture.data) for picture in pictures) > _MOST_PICTURES:
-        why = f"the pictures of a message have {_MOST_PICTURES // 1_000_000} MB together at most"
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="send several messages")
+    earlier = [picture for message in runtime.talk.conversation.messages for picture in message.pictures]
+    if sum(len(picture.data) for picture in (*earlier, *pictures)) > _MOST_PICTURES:
+        why = f"the pictures of a conversation have {_MOST_PICTURES // 1_000_000} MB together at most"
+        hint = "/compact sends those of earlier messages no more; /clear begins anew"
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion=hint)

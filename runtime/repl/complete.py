@@ -148,5 +148,5 @@ def _completed(entry: os.DirEntry[str], folder: str, begun: str, quote: str) -> 
 
 
 def _is_offered(name: str, begun: str) -> bool:
-    is_plain = visible(name) == name and '"' not in name
+    is_plain = visible(name) == name and '"' not in name and " @" not in name
     return is_plain and name.startswith(begun) and (begun.startswith(".") or not name.startswith("."))

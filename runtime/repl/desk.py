@@ -56,6 +56,11 @@ class Desk:
         self.is_busy = True
         self.hint = ""
 
+    @property
+    def lines(self) -> int:
+        """How many lines the queued messages, the hint and the status take; any thread may ask."""
+        return len(self.queued) + bool(self.hint) + 1
+
     def want(self, future: Future[Typed]) -> None:
         """The session waits for a message."""
         if self._failure is not None:

@@ -16,7 +16,7 @@ from ..app import Runtime
 from ..exits import CliError
 from ..sessions import session_line
 from ..slash import SlashCommand, SlashResult, dispatch, parse
-from .attach import attached_to
+from .attach import attachments
 from .render import Renderer
 from .results import Entry, sections
 from .terminal import Closed, Interrupt, Terminal, Typed
@@ -54,7 +54,7 @@ class Entrance:
         elif sign == "#" and rest and not rest.startswith("#"):
             await self._runtime.call("memory_save", {"text": rest}, Asker.PERSON)
         else:
-            texts, pictures = await attached_to(typed, self._runtime)
+            texts, pictures = await attachments(typed, self._runtime)
             brought, self._brought = self._brought, []
             await self._runtime.turn(typed.text.strip(), "\n\n".join((*brought, *texts)), pictures)
 

@@ -8,10 +8,10 @@ path of a file that is dropped on them: that of a picture becomes its name with 
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import time
-from pathlib import Path
 from urllib.parse import unquote
 
 from prompt_toolkit.application import get_app
@@ -27,12 +27,16 @@ from leeward.security.trust import Origin
 from .desk import Desk
 from .terminal import Closed, Interrupt, Typed
 
-__all__ = ["SIGNS", "Editing", "bindings", "editing_keys", "picture_path"]
+__all__ = ["NO_MENTION_BEHIND", "SIGNS", "Editing", "bindings", "editing_keys", "picture_path"]
 
 SIGNS = "/!#"
 """What a message begins with that is no question to the model: a command, a line for the shell, a note."""
 
 _LONG_PASTE, _PASTE_LINES = 1000, 10
+NO_MENTION_BEHIND = r"(?<![\w@\\/.])"
+"""What must not be before the `@` of a name, as a pattern: an address has a letter there."""
+
+_LONGEST_PATH = 4096
 _MENTION = re.compile(r"(?<![\w@\\])@(?=\S)")
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _TWICE = 3.0  # seconds within which a second Ctrl-C leaves
@@ -64,8 +68,10 @@ class Editing:
         """Insert what was pasted, without anything a terminal would obey; a long text as a placeholder."""
         stripper = strip.start(Source("paste", Origin.WEB))
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        if (picture := picture_path(text)) is not None:
-            self.buffer.insert_text(f'@"{picture}" ')
+        before = self.buffer.document.text_before_cursor
+        if before[:1] not in SIGNS and (picture := picture_path(text)) is not None:
+            is_apart = re.search(rf"{NO_MENTION_BEHIND}$", before) is not None
+            self.buffer.insert_text(f'{"" if is_apart else " "}@"{picture}" ')
             return
         text = stripper.feed(text) + stripper.flush()
         if self.buffer.cursor_position == 0:
@@ -119,7 +125,12 @@ class Editing:
 
 
 def picture_path(text: str) -> str | None:
-    """Return the path of a picture that a pasted text is, and nothing else; None for any other text."""
+    """Return the path of a picture that a pasted text is, and nothing else; None for any other text.
+
+    A path with a quote or an `@` would not be one name in the message.
+    """
+    if len(text) > _LONGEST_PATH or not text.rstrip("'\"\n ").lower().endswith(_PICTURES):
+        return None
     try:
         words = shlex.split(text)
     except ValueError:
@@ -127,8 +138,8 @@ def picture_path(text: str) -> str | None:
     name = words[0] if len(words) == 1 else ""
     if name.startswith("file://"):
         name = unquote(name.removeprefix("file://"))
-    is_named = name.lower().endswith(_PICTURES) and name.isprintable() and '"' not in name
-    return name if is_named and name.startswith("/") and Path(name).is_file() else None
+    is_named = name.lower().endswith(_PICTURES) and name.isprintable() and not {*name} & {*'"@'}
+    return name if is_named and name.startswith("/") and os.path.isfile(name) else None  # noqa: PTH113 — no raise
 
 
 def editing_keys(editing: Editing) -> KeyBindings:

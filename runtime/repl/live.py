@@ -77,6 +77,11 @@ class LiveTerminal:
         return True
 
     @property
+    def room(self) -> int:
+        """How many lines of the screen nothing that lives takes, while a question is put."""
+        return self.size[1] - self._desk.lines
+
+    @property
     def size(self) -> tuple[int, int]:
         """Columns and lines, now."""
         return terminal_size()

@@ -73,6 +73,11 @@ class PlainTerminal:
             return 80, 24
         return size.columns or 80, size.lines or 24
 
+    @property
+    def room(self) -> int:
+        """How many lines of the screen are free: nothing lives here."""
+        return self.size[1]
+
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Do nothing: each prompt begins and ends by itself."""

@@ -74,6 +74,11 @@ class View(Protocol):
 class Terminal(Sink, Protocol):
     """A person with a screen and keys."""
 
+    @property
+    def room(self) -> int:
+        """How many lines of the screen nothing that lives takes, such as queued messages and the status."""
+        ...
+
     def open(self) -> AbstractAsyncContextManager[None]:
         """Take keys for as long as the block lasts, and leave the terminal as it was."""
         ...

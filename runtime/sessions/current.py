@@ -6,7 +6,7 @@ checkpoint does not cover is put into the question beforehand. Where nobody is p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from leeward.security.ports import Answer, Approver, Clock, Question, Reader, Re
 from leeward.security.record import tell
 from leeward.security.text import visible
 from leeward.security.trust import Origin
-from leeward.tools.checkpoints import ChangeRecord, Checkpoints, SnapshotLimits
+from leeward.tools.checkpoints import ChangeRecord, Checkpoints, SnapshotLimits, is_changing
 from leeward.tools.files import Guard, shown_name
 from leeward.tools.sandbox import Keeping
 from leeward.tools.shell import Job, Jobs, JobState
@@ -246,6 +246,17 @@ class CheckpointNotice:
 
     async def ask(self, question: Question) -> Reply:
         """Return the answer."""
-        if self.checkpoints is not None:
-            question = replace(question, uncovered=await self.checkpoints.uncovered(question.action))
-        return await self.approver.ask(question)
+        if self.checkpoints is None:
+            return await self.approver.ask(question)
+        known = {one.action.call.id: one for one in [await self._noted(one) for one in question.beside()]}
+
+        def beside() -> Sequence[Question]:
+            # A question that came since then is about a call that runs beside this one: it changes nothing.
+            now = [known.get(one.action.call.id, one) for one in question.beside()]
+            return [one for one in now if one.action.call.id in known or not is_changing(one.action)]
+
+        return await self.approver.ask(replace(await self._noted(question), beside=beside))
+
+    async def _noted(self, question: Question) -> Question:
+        assert self.checkpoints is not None
+        return replace(question, uncovered=await self.checkpoints.uncovered(question.action))

@@ -244,7 +244,8 @@ async def test_what_changed_since_it_was_shown_beside_another_is_asked_anew(make
     assert person.questions[1].asks != person.questions[0].asks
 
 
-async def test_an_always_and_what_does_not_wait_are_given_to_nobody_else(make, writer) -> None:
+@pytest.mark.parametrize("lasting", [lambda question: Always(question.always), lambda _: Answer.ALWAYS])
+async def test_an_always_and_what_does_not_wait_are_given_to_nobody_else(make, writer, lasting) -> None:
     desk, person = make.desk(writer), Queue()
     strangers = []
 
@@ -253,7 +254,7 @@ async def test_an_always_and_what_does_not_wait_are_given_to_nobody_else(make, w
         person.questions.append(question)
         also = (*question.beside(), *strangers)
         strangers.append(question)
-        reply = Always(question.always) if len(person.questions) == 1 else Answer.NO
+        reply = lasting(question) if len(person.questions) == 1 else Answer.NO
         return DetailedAnswer(reply, also=also)
 
     person.ask = ask

@@ -111,7 +111,8 @@ STORIES: dict[str, list[list[Step]]] = {
 class ChatModel(ThreadingHTTPServer):
     """The server. `requests` are the bodies it was sent; a `held` step waits for `release`.
 
-    It refuses pictures where `refuses_pictures` is set, as a service does whose model takes none.
+    It refuses pictures where `refuses_pictures` is set, as a service does whose model takes none, and all
+    with `status` where that is one.
     """
 
     daemon_threads = True
@@ -120,6 +121,7 @@ class ChatModel(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.pause = pause
         self.refuses_pictures = False
+        self.status = 0
         self.requests: list[dict[str, Any]] = []
         self.release = threading.Event()
         self.dropped = threading.Event()
@@ -184,6 +186,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.requests.append(body)
+        if self.server.status:
+            self._refuse("there is nothing here", self.server.status)
+            return
         if self.server.refuses_pictures and "image_url" in json.dumps(body):
             self._refuse("this model takes no images")
             return
@@ -197,9 +202,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.dropped.set()
         self.close_connection = True
 
-    def _refuse(self, why: str) -> None:
+    def _refuse(self, why: str, status: int = 400) -> None:
         body = json.dumps({"error": {"message": why, "type": "invalid_request_error"}}).encode()
-        self.send_response(400)
+        self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
         self.end_headers()

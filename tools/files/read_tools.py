@@ -34,7 +34,7 @@ __all__ = ["Files"]
 
 _SNIFFED = 8192
 _LARGEST_PICTURE = 3_750_000  # bytes; in base64 the 5 MB that services take
-_TOO_LARGE = "a picture over 3.75 MB goes to no model: make it smaller"
+_TOO_LARGE = "over 3.75 MB, a picture cannot be attached to a message"
 _ENTRIES = 2_000
 _ENTRIES_SEEN = 100_000
 

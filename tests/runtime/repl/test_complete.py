@@ -7,7 +7,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from leeward.runtime.config import set_trusted
-from leeward.runtime.repl.attach import attached_to
+from leeward.runtime.repl.attach import attachments
 from leeward.runtime.repl.complete import ChatCompleter
 from leeward.runtime.repl.terminal import Typed
 
@@ -85,8 +85,8 @@ async def test_a_command_of_an_untrusted_workspace_is_not_offered(completed):
 async def test_what_is_named_goes_along_by_what_it_is_and_too_many_names_are_said(completed):
     runtime = completed.runtime
     (runtime.places.workspace / "a folder named folder").mkdir()
-    texts, _ = await attached_to(Typed('@notes.md @src @"a folder named folder" @nothing.md'), runtime)
+    texts, _ = await attachments(Typed('@notes.md @src @"a folder named folder" @nothing.md'), runtime)
     assert "TOKEN" in texts[0] and "main.py" in texts[1] and len(texts) == 4
     many = Typed(" ".join(f"@n{number}" for number in range(21)))
     with pytest.raises(Exception, match="21 files are named"):
-        await attached_to(many, runtime)
+        await attachments(many, runtime)

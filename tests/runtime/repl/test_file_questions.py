@@ -34,7 +34,7 @@ class AtOnce(Person):
     """Says yes to the first question and to all that will come."""
 
     async def ask(self, question) -> Answer:
-        also = tuple(question.beside())
+        self.also = also = tuple(question.beside())
         return DetailedAnswer(await super().ask(question), "one key", also=also)
 
 
@@ -55,6 +55,22 @@ async def test_one_yes_covers_the_edits_of_a_reply_whose_files_are_as_they_were_
         assert [(folder / name).read_text() for name in "ac"] == ["one\nnew\n"] * 2
     assert len(person.shown) == (2 if changes else 1), "what was changed meanwhile is shown as it is now"
     assert not changes or " two\n" in person.shown[1]
+
+
+async def test_a_question_beside_another_says_what_could_not_be_undone_too(sessions, tmp_path):
+    person = AtOnce()
+    async with sessions.session(tmp_path, approver=person) as runtime:
+        places = [str(tmp_path / name) for name in "ab"]
+        calls = [ToolCall(place, "write", json.dumps({"path": place, "content": "x"})) for place in places]
+        runtime.pipeline.expect(calls[1:])
+        first = await runtime.pipeline.run(calls[0])
+        assert first.outcome.status is Status.OK, first.text
+        assert "/undo would not cover" in person.shown[0]
+        assert [one.action.call.id for one in person.also] == places[1:]
+        shown = "\n".join(map(plain_text, question_lines(person.also[0], 100)))
+        assert "/undo would not cover" in shown
+        assert (await runtime.pipeline.run(calls[1])).outcome.status is Status.OK
+    assert len(person.shown) == 1
 
 
 @declared(effects=Effect.READ)

@@ -10,10 +10,13 @@ import zlib
 import pytest
 
 from chat_model import serving
+from leeward.runtime.exits import CliError
 from leeward.runtime.providers.anthropic.request import MessageWriter
 from leeward.runtime.providers.interface import Message, Request
 from leeward.runtime.providers.openai.request import ChatCompletions
+from leeward.runtime.repl.attach import attachments
 from leeward.runtime.repl.keys import picture_path
+from leeward.runtime.repl.terminal import Typed
 from leeward.security.call import Asker
 from leeward.security.outcome import Picture
 
@@ -36,6 +39,11 @@ def png(size: int = 0) -> bytes:
 def model():
     with serving() as server:
         yield server
+
+
+def joined(text: str) -> str:
+    """What is on a screen, without where its lines are broken."""
+    return " ".join(text.split())
 
 
 def sent(request: dict) -> list[bytes]:
@@ -67,6 +75,31 @@ def test_a_picture_goes_along_and_is_kept_nowhere(tty, leeward, model):
             assert png() not in file.read_bytes() and base64.b64encode(png()) not in file.read_bytes(), file
 
 
+def test_a_model_that_takes_none_gets_the_text_alone_and_that_is_told(tty, leeward, model):
+    (leeward.workspace / "chart.png").write_bytes(png())
+    other = f'[[llm.providers]]\nname = "other"\nbase_url = "{model.url}"\n'
+    leeward.configure(f'{model.config()}pictures = "on"\n{other}')
+    at = tty()
+    at.prompt()
+    at.type("what is in @chart.png?", ENTER)
+    at.see("You said: what is in")
+    at.prompt()
+    at.say("/model other:m")
+    at.type("go on", ENTER)
+    at.see("You said: go on")
+    assert "other:m takes no pictures: it is sent the text of this conversation alone" in joined(at.prompt())
+    assert not sent(model.requests[-1])
+    at.say("/model ours:m")
+    at.type("once more", ENTER)
+    at.see("You said: once more")
+    assert sent(model.requests[-1]) == [png()]
+    at.prompt()
+    assert "1 of their pictures are not sent any more" in joined(at.say("/compact"))
+    at.type("and now", ENTER)
+    at.see("You said: and now")
+    assert not sent(model.requests[-1])
+
+
 def test_a_model_that_takes_none_is_not_sent_any_and_the_person_reads_why(tty, leeward, model):
     (leeward.workspace / "chart.png").write_bytes(png())
     leeward.configure(model.config())
@@ -78,24 +111,49 @@ def test_a_model_that_takes_none_is_not_sent_any_and_the_person_reads_why(tty, l
     assert not model.requests
 
 
-def test_pictures_that_a_service_refuses_are_not_sent_again(tty, leeward, model):
+@pytest.mark.parametrize("accepted", [False, True], ids=["at once", "later"])
+def test_pictures_that_a_service_refuses_are_not_sent_again(tty, leeward, model, accepted):
     (leeward.workspace / "chart.png").write_bytes(png())
     leeward.configure(model.config() + 'pictures = "on"\n')
+    at = tty()
+    at.prompt()
+    if accepted:
+        at.type("what is in @chart.png?", ENTER)
+        at.see("You said: what is in")
+        at.prompt()
     model.refuses_pictures = True
+    at.type("well, look", ENTER) if accepted else at.type("what is in @chart.png?", ENTER)
+    at.see("this model takes no images")
+    assert "pictures of this conversation are not sent any more" in joined(at.prompt())
+    for words in ("then read its name", "and again"):
+        at.type(words, ENTER)
+        at.see(f"You said: {words}")
+        assert not sent(model.requests[-1])
+        at.prompt()
+
+
+def test_a_model_that_is_not_there_says_nothing_of_pictures(tty, leeward, model):
+    (leeward.workspace / "chart.png").write_bytes(png())
+    leeward.configure(model.config() + 'pictures = "on"\n')
     at = tty()
     at.prompt()
     at.type("what is in @chart.png?", ENTER)
-    at.see("this model takes no images")
-    assert "pictures of this conversation are not sent any more" in " ".join(at.prompt().split())
-    at.type("then read its name", ENTER)
-    at.see("You said: then read its name")
-    assert not sent(model.requests[-1])
+    at.see("You said: what is in")
+    at.prompt()
+    model.status = 404
+    at.type("well, look", ENTER)
+    at.see("knows no such model")
+    model.status = 0
+    assert "not sent any more" not in joined(at.prompt())
+    at.type("once more", ENTER)
+    at.see("You said: once more")
+    assert sent(model.requests[-1]) == [png()]
 
 
 @pytest.mark.parametrize(
     ("name", "data", "notice"),
     [
-        ("large.png", png(4_000_000), "goes to no model: make it smaller"),
+        ("large.png", png(4_000_000), "a picture cannot be attached to a message"),
         ("no.png", b"text that is no picture", "text that is no picture"),
         ("other.png", b"\0\1\2", "[binary file: image/png, 3 bytes]"),
         ("name.txt", png(), "[binary file: image/png,"),
@@ -156,10 +214,61 @@ def test_a_file_that_is_dropped_on_the_terminal_is_named(tty, leeward, model, tm
         ("a b.png", False),
         ("it's", False),
         ("", False),
+        ("/" + "a" * 300 + ".png", False),
+        ("x" * 1_000_000, False),
+        ("x" * 1_000_000 + ".png", False),
+        ("{}/x\\0.png", False),
+        ("'{}/a @~ b/c.png'", False),
+        ("'{}/quo\"te.png'", False),
     ],
 )
 def test_only_the_path_of_a_picture_alone_is_taken_for_one(tmp_path, text, is_one):
     (tmp_path / "a b.png").write_bytes(png())
     (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "a @~ b").mkdir()
+    for name in ("a @~ b/c.png", 'quo"te.png'):
+        (tmp_path / name).write_bytes(png())
     found = picture_path(text.replace("{}", str(tmp_path)))
     assert found == (f"{tmp_path}/a b.png" if is_one else None)
+
+
+def test_a_name_that_is_dropped_or_completed_stays_one_name(tty, leeward, model):
+    (leeward.workspace / "a chart.png").write_bytes(png())
+    folder = leeward.workspace / "x y"
+    folder.mkdir()
+    (folder / "inside.txt").write_text("what is inside")
+    leeward.configure(model.config() + 'pictures = "on"\n')
+    at = tty(columns=200)
+    at.prompt()
+    at.type("look.")
+    at.paste(f"'{leeward.workspace / 'a chart.png'}'")
+    at.see('look. @"/')
+    at.type(ENTER)
+    at.see("You said: look.")
+    assert sent(model.requests[-1]) == [png()]
+    at.prompt()
+    # A name that ends in a folder, with the quote still open.
+    at.type('see @"x y/', ENTER)
+    at.see("inside.txt")
+    at.prompt()
+    at.type("!ls ")
+    at.paste(str(leeward.workspace / "a chart.png").replace(" ", "\\ "))
+    at.type(ENTER)
+    at.see(lambda text: text.count("a chart.png") > 3)
+    assert "cannot access" not in at.prompt()
+
+
+@pytest.mark.parametrize("name", ["~nosuchuser/x", "a" * 300, "/proc/1/root/x", "\u2028"])
+async def test_what_cannot_be_looked_at_is_refused_and_the_chat_stays(sessions, tmp_path, name):
+    async with sessions.session(tmp_path) as runtime:
+        texts, pictures = await attachments(Typed(f"see @{name} now"), runtime)
+        assert not pictures and len(texts) == (name != "\u2028")
+
+
+async def test_a_conversation_has_a_bound_of_pictures(sessions, tmp_path, monkeypatch):
+    async with sessions.session(tmp_path) as runtime:
+        runtime.talk.conversation.say("look", "", (Picture("image/png", bytes(14_990_000)),))
+        monkeypatch.setattr("leeward.runtime.repl.attach.takes_pictures", lambda _: True)
+        (runtime.places.workspace / "one.png").write_bytes(png(20_000))
+        with pytest.raises(CliError, match="15 MB together"):
+            await attachments(Typed("see @one.png"), runtime)

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -354,7 +355,7 @@ async def failing():
 class Typing:
     """A terminal at which these answers are typed; an exception is a key that was pressed."""
 
-    size = (80, 24)
+    size, room = (80, 24), 23
 
     def __init__(self, *answers):
         self.answers, self.prompts, self.paged, self.keeps_typed = list(answers), [], [], []
@@ -491,12 +492,18 @@ async def test_what_is_typed_right_after_a_yes_that_was_too_early_counts_and_not
     assert terminal.keeps_typed == [False, True, False, False, False]
 
 
+def with_id(asked, call_id):
+    """The same question about a call of another id."""
+    call = replace(asked.action.call, id=call_id)
+    return replace(asked, action=replace(asked.action, call=call))
+
+
 async def asked_at_once(approver, *contents):
     """Ask several questions side by side, and return the answers by their content."""
     answers = {}
 
     async def ask(content):
-        answers[content] = await approver.ask(question(content))
+        answers[content] = await approver.ask(with_id(question(content), f"c{content[:9]}"))
 
     async with trio.open_nursery() as nursery:
         for content in contents:
@@ -511,7 +518,25 @@ async def test_questions_that_fit_on_one_screen_have_one_answer(key, answer):
     assert {one.answer for one in answers.values()} == {answer}
     assert {one.how for one in answers.values()} == {f"key {key} at the terminal, for 3 questions at once"}
     assert terminal.prompts == ["  [y]es to all / [n]o to all / [o]ne by one "] * 2
-    assert [out.text.count(f"question {number} of 3") for number in (1, 2, 3)] == [1, 1, 1]
+    assert [out.text.count(f"question {number} of 3") for number in (1, 2, 3)] == [2, 2, 2]
+
+
+async def test_what_lives_on_the_screen_leaves_less_room_for_questions():
+    approver, terminal, _, _ = asking("n", "n")
+    terminal.room = 8
+    await asked_at_once(approver, "one", "two")
+    assert not any("to all" in prompt for prompt in terminal.prompts) and len(terminal.prompts) == 2
+
+
+@pytest.mark.parametrize(("keys", "also"), [("y", ["two"]), ("oy", [])])
+async def test_questions_that_will_come_are_answered_with_the_one_that_is_put(keys, also):
+    approver, _, out, _ = asking(*keys)
+    second = replace(with_id(question("two"), "c2"), always=(("write", None),))
+    reply = await approver.ask(replace(question("one"), beside=lambda: [second]))
+    assert reply.answer is Answer.YES and "question 2 of 2" in out.text
+    assert [one.action.arguments["content"] for one in reply.also] == also
+    if also:
+        assert "always would allow" not in out.text, "no answer to several grants anything"
 
 
 async def test_one_by_one_each_question_has_its_own_answer():

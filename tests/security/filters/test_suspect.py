@@ -147,7 +147,10 @@ def test_no_gate_decides_by_it(make):
         calls = ((look, {"path": "a"}), (send, {"url": "https://a.example/", "text": "b"}))
         for action in (make.action(tool, arguments) for tool, arguments in calls):
             told = [
-                [(word.gate, type(word.verdict), getattr(word.verdict, "rule", "")) for word in decided.words]
+                [
+                    (word.gate, type(word.verdict), getattr(word.verdict, "rule", ""))
+                    for word in decided.answers
+                ]
                 for decided in (judge(action, session, GATES) for session in (plain, suspicious))
             ]
             assert told[0] == told[1]
