@@ -94,8 +94,7 @@ class Fault(StrEnum):
 
     CHANGED = "changed"
     MISSING = "missing"
-    REORDERED = "reordered"
-    INSERTED = "inserted"
+    OUT_OF_PLACE = "out_of_place"
     CUT = "cut"
     HEAD = "head"
     SIGNATURE = "signature"

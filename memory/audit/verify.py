@@ -4,7 +4,8 @@
    row by row, in the order of the numbers, and stops at the first fault.
 2. A record of kind `head` signs the number of records before it and the hash of the last one. A head that was
    copied elsewhere (an *anchor*) proves that the audit once had that many records.
-3. Where the chain is broken, `_BreakAnalysis` reads the rows around it to find out what happened.
+3. Which change broke the chain (a record that was inserted, moved or deleted) is not looked for: anybody who
+   can write the file can make one look like another.
 4. Last, SQLite checks the indexes of the records, and the views that other programs read are compared with
    those that Leeward makes.
 
@@ -18,10 +19,9 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import NamedTuple
 
-from leeward.security.lazy import dataclass
 from leeward.security.ports import RecordError
 
-from ..database import AROUND_AUDIT, GENESIS, Database, Row, Value, audit_schema, is_damage, record_hash
+from ..database import AROUND_AUDIT, GENESIS, Database, audit_schema, is_damage, record_hash
 from .heads import ChainFault, Fault, Head, Verified
 from .signing import is_signed
 
@@ -40,10 +40,6 @@ _LAST_HEAD = "SELECT max(seq) FROM audit WHERE kind = 'head'"
 _INDEXES = "PRAGMA integrity_check(audit)"
 _ATTEMPTS = 3
 _PAGE_ROWS = 256  # rows read at once; more rows take more memory, and let writers wait longer
-
-# These run once, and only if the chain is broken, so no index is kept for them.
-_BY_HASH = "SELECT seq FROM audit WHERE hash = ? AND seq <> ? ORDER BY seq LIMIT 1"
-_BY_PREV = "SELECT seq FROM audit WHERE prev = ? AND seq > ? ORDER BY seq LIMIT 1"
 
 _VALID_TYPES = "blobblobreal" + "text" * 6
 
@@ -67,20 +63,6 @@ class Link(NamedTuple):
         """Whether the row's hash is that of its content."""
         texts = (self.session, self.kind, self.call, self.tool, self.body, self.id)
         return self.types == _VALID_TYPES and record_hash(self.prev, self.at, *texts) == self.hash
-
-    def fits(self, other: Link) -> bool:
-        """Whether the row's hash is that of another row's content: its whole content, or its body alone."""
-        all_columns = (other.at, other.session, other.kind, other.call, other.tool, other.body, other.id)
-        only_body = (self.at, self.session, self.kind, self.call, self.tool, other.body, self.id)
-        return any(record_hash(self.prev, *columns) == self.hash for columns in (all_columns, only_body))
-
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    """The first row that breaks the chain, and the hash that its `prev` should have been."""
-
-    link: Link
-    expected_prev: bytes
 
 
 class Walk:
@@ -111,11 +93,11 @@ class Walk:
         """Begin at a row that is not the first. That the row before it has this hash is not checked."""
         self.count, self._tip, self._records = seq - 1, prev, 1
 
-    def step(self, link: Link) -> Break | ChainFault | None:
+    def step(self, link: Link) -> ChainFault | None:
         """Check the next row; return its fault, or None."""
         if link.seq <= self.count:
             why = f"record {link.seq} was inserted: records are numbered from 1"
-            return ChainFault(link.seq, Fault.INSERTED, why)
+            return ChainFault(link.seq, Fault.OUT_OF_PLACE, why)
         if not self._records and link.seq > 1:
             problem = self._begin_after_pruning(link)
             if problem is not None:
@@ -123,14 +105,18 @@ class Walk:
         if link.seq > self.count + 1:
             return _missing(self.count + 1, link.seq - 1)
         is_whole, is_next = link.is_whole(), link.prev == self._tip
-        # A head is checked first, since its own faults are the most exact. Only an intact head at the wrong
-        # place is left to `_BreakAnalysis`: there is nothing wrong with what it signs.
+        # A head is checked first, since its own faults are the most exact. There is nothing
+        # wrong with what an intact head at the wrong place signs.
         if link.kind == b"head" and (not is_whole or is_next):
             problem = self._head_problem(link)
             if problem is not None:
                 return problem
-        if not is_whole or not is_next:
-            return Break(link, self._tip)
+        if not is_whole:
+            why = f"record {link.seq} was changed: its hash does not fit its content"
+            return ChainFault(link.seq, Fault.CHANGED, why)
+        if not is_next:
+            why = "does not continue the record before it: a record was inserted, moved or deleted here"
+            return ChainFault(link.seq, Fault.OUT_OF_PLACE, f"record {link.seq} {why}")
         self._records += 1
         self.count, self._tip = link.seq, link.hash
         self._note(link)
@@ -296,11 +282,9 @@ async def _walk_all(database: Database, walk: Walk) -> Verified:
 async def _first_problem(database: Database, walk: Walk, begin: int = _LOWEST_SEQ) -> ChainFault | None:
     async with aclosing(_links(database, begin)) as links:
         async for link in links:
-            match walk.step(link):
-                case Break() as broken:
-                    return await _BreakAnalysis(database, broken).problem()
-                case ChainFault() as problem:
-                    return problem
+            problem = walk.step(link)
+            if problem is not None:
+                return problem
     return None
 
 
@@ -328,68 +312,6 @@ async def _links(database: Database, begin: int = _LOWEST_SEQ) -> AsyncGenerator
         if len(rows) < _PAGE_ROWS:
             return
         begin = rows[-1][0] + 1
-
-
-class _BreakAnalysis:
-    """Finds out how the chain was broken, from the rows around the break."""
-
-    def __init__(self, database: Database, found: Break) -> None:
-        self._database = database
-        self._link = found.link
-        self._expected_prev = found.expected_prev
-
-    async def problem(self) -> ChainFault:
-        """Return the most likely explanation."""
-        return await (self._out_of_place() if self._link.is_whole() else self._changed())
-
-    async def _changed(self) -> ChainFault:
-        """Explain a record whose hash is not that of its content: changed, inserted or exchanged."""
-        link, seq = self._link, self._link.seq
-        here = f"record {seq}"
-        # If only `prev` is wrong, the record was simply changed there.
-        if not link._replace(prev=self._expected_prev).is_whole():
-            after = await self._first(_PAGE, seq + 1, 1)
-            # The record after it continues the chain as if this one did not exist.
-            is_skipped = after is not None and Link(*after).prev == self._expected_prev
-            if is_skipped or (after is None and link.prev != self._expected_prev):
-                why = f"{here} was inserted: the chain of records does not include it"
-                return ChainFault(seq, Fault.INSERTED, why)
-            other = await self._exchanged_with()
-            if other is not None:
-                why = f"{here} was exchanged: its content is now in record {other}"
-                return ChainFault(seq, Fault.REORDERED, why)
-        return ChainFault(seq, Fault.CHANGED, f"{here} was changed: its hash does not fit its content")
-
-    async def _exchanged_with(self) -> int | None:
-        """Return the number of the record that now has the content of which this one has the hash."""
-        async with aclosing(_links(self._database)) as links:
-            async for other in links:
-                if other.seq != self._link.seq and other.types == _VALID_TYPES and self._link.fits(other):
-                    return other.seq
-        return None
-
-    async def _out_of_place(self) -> ChainFault:
-        """Explain an intact record that does not continue the chain."""
-        seq = self._link.seq
-        here = f"record {seq}"
-        found = await self._first(_BY_HASH, self._link.prev, seq)
-        if found is not None and found[0] > seq:
-            why = f"{here} was moved: it belongs after the record that now has the number {found[0]}"
-            return ChainFault(seq, Fault.REORDERED, why)
-        if found is not None:
-            first = found[0] + 1
-            why = f"record {first} was inserted: {here} continues record {found[0]}"
-            return ChainFault(first, Fault.INSERTED, why)
-        found = await self._first(_BY_PREV, self._expected_prev, seq)
-        if found is not None:
-            why = f"{here} was inserted: record {found[0]} continues the record before it"
-            return ChainFault(seq, Fault.INSERTED, why)
-        why = f"the record before {here} is missing: it was deleted, and the later ones renumbered"
-        return ChainFault(seq, Fault.MISSING, why)
-
-    async def _first(self, sql: str, *values: Value) -> Row | None:
-        rows = await self._database.read(sql, values)
-        return rows[0] if rows else None
 
 
 def _head_of(link: Link) -> Head | None:

@@ -163,7 +163,7 @@ async def test_a_record_before_the_first_is_found(audit: AuditLogger, database: 
             (seq, *texts, GENESIS, own),
         )
     problem = await problem_of(audit)
-    assert (problem.seq, problem.kind) == (seq, Fault.INSERTED)
+    assert (problem.seq, problem.kind) == (seq, Fault.OUT_OF_PLACE)
 
 
 async def test_a_number_at_the_end_of_all_numbers_is_found(audit: AuditLogger, database: Database) -> None:

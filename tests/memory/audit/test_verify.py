@@ -1,4 +1,4 @@
-"""Tampering with the audit is detected, and the kind of tampering is named."""
+"""Tampering with the audit is detected, and where the chain does not fit is named."""
 
 from __future__ import annotations
 
@@ -202,27 +202,27 @@ TABLE = [
     ("many are gone", run("DELETE FROM audit WHERE seq BETWEEN 5 AND 9"), 5, Fault.MISSING),
     (
         "one is gone, and the others moved up", both(run("DELETE FROM audit WHERE seq = 5"), shift(5, -1)), 5,
-        Fault.MISSING,
+        Fault.OUT_OF_PLACE,
     ),
     (
         "the first is gone, and the others moved up",
-        both(run("DELETE FROM audit WHERE seq = 1"), shift(1, -1)), 1, Fault.MISSING,
+        both(run("DELETE FROM audit WHERE seq = 1"), shift(1, -1)), 1, Fault.OUT_OF_PLACE,
     ),
     ("a head is gone", run("DELETE FROM audit WHERE seq = 8"), 8, Fault.MISSING),
     ("all before a head are gone", run("DELETE FROM audit WHERE seq < 8"), 1, Fault.MISSING),
     # ---- two swapped
-    ("two neighbours", swap(4, 5), 4, Fault.REORDERED),
-    ("two from afar", swap(3, 14), 3, Fault.REORDERED),
-    ("the contents of two, their hashes left", swap(3, 14, COLUMNS), 3, Fault.REORDERED),
-    ("the bodies of two, all else left", swap(3, 5, "body"), 3, Fault.REORDERED),
-    ("a head and another", swap(8, 9), 8, Fault.REORDERED),
+    ("two neighbours", swap(4, 5), 4, Fault.OUT_OF_PLACE),
+    ("two from afar", swap(3, 14), 3, Fault.OUT_OF_PLACE),
+    ("the contents of two, their hashes left", swap(3, 14, COLUMNS), 3, Fault.CHANGED),
+    ("the bodies of two, all else left", swap(3, 5, "body"), 3, Fault.CHANGED),
+    ("a head and another", swap(8, 9), 8, Fault.OUT_OF_PLACE),
     # ---- one put in
-    ("put in, with any hash", both(shift(4, 1), put(5, whole=False)), 5, Fault.INSERTED),
-    ("put in, chained to nothing", both(shift(4, 1), put(5)), 5, Fault.INSERTED),
-    ("put in, chained to the one before", both(shift(4, 1), put(5, "tip")), 5, Fault.INSERTED),
-    ("put in, chained, its hash wrong", both(shift(4, 1), put(5, "tip", whole=False)), 5, Fault.INSERTED),
-    ("added to the end, chained to nothing", put(18), 18, Fault.MISSING),
-    ("added to the end, with any hash", put(18, whole=False), 18, Fault.INSERTED),
+    ("put in, with any hash", both(shift(4, 1), put(5, whole=False)), 5, Fault.CHANGED),
+    ("put in, chained to nothing", both(shift(4, 1), put(5)), 5, Fault.OUT_OF_PLACE),
+    ("put in, chained to the one before", both(shift(4, 1), put(5, "tip")), 6, Fault.OUT_OF_PLACE),
+    ("put in, chained, its hash wrong", both(shift(4, 1), put(5, "tip", whole=False)), 5, Fault.CHANGED),
+    ("added to the end, chained to nothing", put(18), 18, Fault.OUT_OF_PLACE),
+    ("added to the end, with any hash", put(18, whole=False), 18, Fault.CHANGED),
     # ---- changed, and the chain made anew: the heads know
     (
         "changed and chained anew", both(run("UPDATE audit SET tool = 'none' WHERE seq = 4"), rechain(4)), 8,
