@@ -1,12 +1,11 @@
 """Find where a value was first seen: keyed hashes of the tokens of every text, and what they imply."""
 
-from .index import MOST_TOKENS, Sighting, TokenIndex
+from .index import Sighting, TokenIndex
 from .moments import is_moment
-from .outward import Outward, sent_mark
+from .outward import sent_mark
 from .sentences import affirmed
 from .tokens import actionable_in, forms_of, number_form
 from .values import (
-    OwnWords,
     Values,
     act_marks,
     path_marks,
@@ -17,9 +16,6 @@ from .values import (
 )
 
 __all__ = [
-    "MOST_TOKENS",
-    "Outward",
-    "OwnWords",
     "Sighting",
     "TokenIndex",
     "Values",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         ref_kind,
         ref_value,
     )
-    from .git_settings import SettingsJudged, judge_settings, settings_listed
+    from .git_settings import judge_settings, settings_listed
     from .tampering import HOOK_NAMES, Mark, MarkChange, MarkKind, Role, changes_to_undo, places_named
 
 __all__ = [
@@ -62,7 +62,6 @@ __all__ = [
     "PathRight",
     "Role",
     "SandboxLevel",
-    "SettingsJudged",
     "Spot",
     "bubblewrap_arguments",
     "changes_to_undo",
@@ -106,7 +105,6 @@ _HOMES = {
     "Role": ".tampering",
     "SYSTEM_FOLDERS": ".confinement",
     "SandboxLevel": ".confinement",
-    "SettingsJudged": ".git_settings",
     "Spot": ".confinement",
     "bubblewrap_arguments": ".confinement",
     "changes_to_undo": ".tampering",
