@@ -70,7 +70,13 @@ async def records_of(name: str, audit: AuditLogger, session: str | None = None) 
     call = await audit.reports.last_call(session) if name == "last" else name
     records = [one for one in await audit.show(call or "") if session in (None, one.session)]
     if not records:
-        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", "there is no record of that call", call=name)
+        raise CliError(
+            Exit.NOT_FOUND,
+            "NOT_FOUND",
+            "there is no record of that call",
+            call=name,
+            suggestion="leeward audit list",
+        )
     return records
 
 

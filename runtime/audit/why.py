@@ -25,37 +25,37 @@ __all__ = ["Explanation", "explained", "remedies", "sources_at"]
 
 # By gate and rule, else by gate: what helps, and the configuration key that has to do with it.
 _REMEDIES: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("known", "unknown_tool"): ("the name of a tool there is (leeward tools)", ""),
-    ("known", "schema"): ("arguments that fit the tool's schema", ""),
-    ("arguments", ""): ("the value without that pattern", ""),
-    ("permissions", "readonly"): ("another autonomy than readonly", "permissions.autonomy"),
-    ("permissions", "agent"): ("the tool among those that the file of the sub-agent names", ""),
-    ("permissions", "skill"): ("/skill off, or a skill that uses the tool", ""),
-    ("permissions", ""): ("that rule being narrowed or taken out; no answer outweighs a deny rule", ""),
-    ("anomaly", "blocked"): ("/trust TOOL LEVEL, which lifts the block", ""),
-    ("trust", ""): ("/trust TOOL LEVEL; a level in the configuration can only weaken it", "security.trust"),
-    ("paths", "secret"): ("nothing: no tool reads what is secret", ""),
+    ("known", "unknown_tool"): ("call a tool that exists; leeward tools lists them", ""),
+    ("known", "schema"): ("pass arguments that fit the tool's schema", ""),
+    ("arguments", ""): ("write the value without that pattern", ""),
+    ("permissions", "readonly"): ("choose another autonomy than readonly", "permissions.autonomy"),
+    ("permissions", "agent"): ("name the tool in the file of the sub-agent", ""),
+    ("permissions", "skill"): ("use /skill off, or a skill that uses the tool", ""),
+    ("permissions", ""): ("narrow or remove that rule; no answer overrides it", ""),
+    ("anomaly", "blocked"): ("lift the block with /trust TOOL LEVEL", ""),
+    ("trust", ""): ("use /trust TOOL LEVEL; the configuration can only lower a level", "security.trust"),
+    ("paths", "secret"): ("nothing: no tool reads secret files", ""),
     ("paths", "protected"): ("nothing: no tool changes this file; you can", ""),
-    ("paths", "unreadable"): ("a path that can be read", ""),
-    ("grounding", "not_provided"): ("your naming it: write it in a message, or /browse URL", ""),
-    ("grounding", "unreadable"): ("a URL that can be read", ""),
-    ("hosts", "unreadable"): ("a URL that can be read", ""),
-    ("hosts", "https_only"): ("https, or the host in the list", "tools.fetch.allow_http"),
-    ("hosts", "refused_host"): ("its network in the list", "tools.fetch.allow_networks"),
-    ("hosts", "domain_denylist"): ("the host taken out of the list", "tools.fetch.domain_denylist"),
-    ("hosts", "domain_allowlist"): ("the host in the list", "tools.fetch.domain_allowlist"),
-    ("hosts", "readonly"): ("another autonomy than readonly", "permissions.autonomy"),
-    ("commands", "blocked"): ("the entry taken out of the list", "tools.shell.blocked_commands"),
-    ("budget", "readonly"): ("another autonomy than readonly", "permissions.autonomy"),
-    ("commands", "readonly"): ("another autonomy than readonly", "permissions.autonomy"),
+    ("paths", "unreadable"): ("pass a path that can be read", ""),
+    ("grounding", "not_provided"): ("write it in a message, or use /browse URL", ""),
+    ("grounding", "unreadable"): ("pass a URL that can be read", ""),
+    ("hosts", "unreadable"): ("pass a URL that can be read", ""),
+    ("hosts", "https_only"): ("use https, or add the host to the list", "tools.fetch.allow_http"),
+    ("hosts", "refused_host"): ("add its network to the list", "tools.fetch.allow_networks"),
+    ("hosts", "domain_denylist"): ("remove the host from the list", "tools.fetch.domain_denylist"),
+    ("hosts", "domain_allowlist"): ("add the host to the list", "tools.fetch.domain_allowlist"),
+    ("hosts", "readonly"): ("choose another autonomy than readonly", "permissions.autonomy"),
+    ("commands", "blocked"): ("remove the entry from the list", "tools.shell.blocked_commands"),
+    ("budget", "readonly"): ("choose another autonomy than readonly", "permissions.autonomy"),
+    ("commands", "readonly"): ("choose another autonomy than readonly", "permissions.autonomy"),
     ("commands", ""): ("nothing: no rule, grant or answer lets this command run", ""),
-    ("budget", "calls_per_session"): ("/new, or a higher limit", "agent.max_tool_calls_per_session"),
-    ("budget", "calls_per_turn"): ("another message, or a higher limit", "agent.max_tool_calls_per_turn"),
-    ("budget", "repeated"): ("another call: this one brings nothing new", ""),
-    ("hooks", "denied"): ("what that hook wants (its reason says), or the hook taken out", "hooks"),
-    ("hooks", "failed"): ("the hook mended, or taken out", "hooks"),
-    ("approval", ""): ("asking again: it was no longer what had been asked about", ""),
-    ("follow", ""): ("asking for the last address itself", ""),
+    ("budget", "calls_per_session"): ("use /new, or raise the limit", "agent.max_tool_calls_per_session"),
+    ("budget", "calls_per_turn"): ("send another message, or raise it", "agent.max_tool_calls_per_turn"),
+    ("budget", "repeated"): ("make another call: this one brings nothing new", ""),
+    ("hooks", "denied"): ("do what the reason of the hook says, or remove the hook", "hooks"),
+    ("hooks", "failed"): ("repair the hook, or remove it", "hooks"),
+    ("approval", ""): ("ask again: the call had changed since the question", ""),
+    ("follow", ""): ("ask for the last address itself", ""),
 }  # fmt: skip
 _BY_AUTONOMY = frozenset({"permissions", "trust", "commands"})
 
@@ -88,9 +88,9 @@ def _of_denial(verdict: GateVerdict, sources: Mapping[str, str]) -> Iterator[str
 def _of_name(verdict: GateVerdict) -> tuple[str, str] | None:
     """Return what lifts the refusal of a file for which the configuration can speak; no place is lifted."""
     if verdict.reason.endswith(NAMED_SECRET):
-        return "the file in the list", "tools.file.allow_read"
+        return "add the file to the list", "tools.file.allow_read"
     if verdict.reason.endswith(NOT_TO_BE_READ):
-        return "the pattern taken out of the list", "tools.file.deny_read"
+        return "remove the pattern from the list", "tools.file.deny_read"
     return None
 
 
@@ -101,13 +101,13 @@ def _of_address(verdict: GateVerdict) -> tuple[str, str] | None:
     try:
         address = ip_address(_host_of(verdict).strip("[]"))
     except ValueError:
-        nothing = "nothing: no network speaks for such a name"
+        nothing = "nothing: a network cannot allow such a name"
         return (nothing, "") if verdict.rule == "refused_host" else None
     if verdict.rule == "domain_allowlist":
-        return "no list: while there is one, addresses are refused", "tools.fetch.domain_allowlist"
+        return "empty the list: while it has entries, addresses are refused", "tools.fetch.domain_allowlist"
     if judge_host(str(address), (str(ip_network(address)),)) is not None:
-        return "nothing: no network lets this address be reached", ""
-    return "its network in the list", "tools.fetch.allow_networks"
+        return "nothing: this address cannot be allowed", ""
+    return "add its network to the list", "tools.fetch.allow_networks"
 
 
 def _host_of(verdict: GateVerdict) -> str:

@@ -31,9 +31,8 @@ async def agents(options: Options, printer: Printer) -> Exit:
         lines = lines or ["there are no sub-agents"]
     else:
         if options.name not in found:
-            known = ", ".join(sorted(found)) or "none"
-            what = visible(f"there is no sub-agent {options.name} (there are: {known})")
-            raise CliError(Exit.NOT_FOUND, "NOT_FOUND", what)
+            what = visible(f"there is no sub-agent {options.name}")
+            raise CliError(Exit.NOT_FOUND, "NOT_FOUND", what, suggestion="leeward agents list")
         shown = [found[options.name]]
         lines = [f"{key:<12} {visible(str(value))}" for key, value in _row(shown[0]).items()]
         lines += ["", *map(visible, shown[0].text.split("\n"))]

@@ -53,6 +53,11 @@ async def call(options: Options, printer: Printer) -> Exit:
         printer.end_answer()
     data = result_json(result) if code is Exit.SUCCESS else None
     error = result.error if code is not Exit.SUCCESS else None
+    if error is not None and "gate" in error and "suggestion" not in error and printer.is_text:
+        error = {
+            **error,
+            "suggestion": f"leeward audit why {result.call.id} tells what would have allowed it",
+        }
     return printer.finish(code, data, error, session=runtime.session_id, call=result.call.id)
 
 
@@ -109,6 +114,8 @@ def _lines(judged: Judged) -> Iterator[str]:
         yield f"  {_fault(error)}"
     elif "suggestion" in error:
         yield f"suggestion: {_shown(error['suggestion'])}"
+    elif judged.rule == "not_provided":
+        yield "suggestion: --url URL, if it is one that the person gave"
 
 
 def _fault(error: Mapping[str, Json]) -> str:

@@ -233,11 +233,18 @@ class _Parser(argparse.ArgumentParser):
             what = f"{where}: " if where.startswith("-") else ""
             expected = f"{', '.join(names[:-1])} or {names[-1]}"
             message = f"{what}found {word}, expected {expected}{_nearest(word.strip(chr(39)), names)}"
+            if where == "COMMAND":
+                hint = (
+                    _nearest(word.strip("'"), names) or f"; there are {', '.join(names[:-1])} and {names[-1]}"
+                )
+                message = f"there is no command {word}{hint}"
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", message, suggestion=f"{self.prog} --help")
 
 
 def _nearest(word: str, names: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, names, n=1)
+    # Without the dashes, which make any two flags look alike.
+    bare = {name.lstrip("-"): name for name in names}
+    near = [bare[name] for name in difflib.get_close_matches(word.lstrip("-"), bare, n=1)]
     return f"; did you mean {near[0]}?" if near else ""
 
 

@@ -62,10 +62,12 @@ async def mcp(options: Options, printer: Printer) -> Exit:
         return _list(start, names, printer)
     settings = {**names.waiting, **names.named}.get(options.name)
     if settings is None:
-        known = ", ".join((*names.named, *names.waiting)) or "none"
-        raise CliError(
-            Exit.NOT_FOUND, "NOT_FOUND", f"there is no server {visible(options.name)} (there are: {known})"
+        known = ", ".join((*names.named, *names.waiting))
+        why = f"there is no server {options.name}; " + (
+            f"there are {known}" if known else "no server is configured"
         )
+        way = "leeward mcp list" if known else "leeward mcp add NAME -- COMMAND"
+        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", visible(why), suggestion=way)
     if options.action == "trust":
         return _trust(names, settings, options, printer)
     if options.action == "test":

@@ -54,7 +54,7 @@ def _skills(options: Options, printer: Printer) -> Exit:
     except SkillError as error:
         raise CliError(Exit.ARG_ERROR, "SKILL_ERROR", visible(str(error))) from error
     except OSError as error:
-        what = visible(f"{error.filename or options.name}: {error.strerror}")
+        what = visible(f"nothing was changed: {error.filename or options.name}: {error.strerror}")
         raise CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", what) from error
 
 

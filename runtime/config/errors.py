@@ -51,7 +51,8 @@ class ConfigProblem:
         return {"file": file, "line": line, **fields}
 
     def __str__(self) -> str:
-        parts = [str(self.source), self.key, f"found {self.found}, expected {self.expected}"]
+        place = "command line" if self.source.file == "flag" else str(self.source)
+        parts = [place, self.key, f"found {self.found}, expected {self.expected}"]
         if not self.expected:
             parts[-1] = self.found
         return ": ".join(filter(None, parts)) + (f"; {self.hint}" if self.hint else "")

@@ -109,13 +109,13 @@ SECTIONS: Mapping[KeyPath, type[Section]] = MappingProxyType(
 def _resolve(loc: KeyPath) -> tuple[Any, list[Any]] | None:
     """Return type and metadata of the value at a path, entries of lists and tables included.
 
-    A path that goes on below an entry of a table means the entry's name, as in pydantic's errors.
+    A path that ends in `[key]` below an entry of a table is about the entry's name, as in pydantic's errors.
     """
     annotation: Any = Config
     names: Any = str
     metadata: list[object] = []
     for part in loc:
-        if _is_section(annotation):
+        if _is_section(annotation) and part != "[key]":
             info = annotation.model_fields.get(part)
             if info is None:
                 return None

@@ -152,7 +152,9 @@ def flag_layer(flags: Mapping[str, object]) -> tuple[Layer, list[ConfigProblem]]
         key = _key_of(path)
         if key is None:
             problems.append(
-                ConfigProblem(ValueSource("flag"), printable(name), "unknown key", hint=_meant_key(path))
+                ConfigProblem(
+                    ValueSource("flag"), printable(name), "unknown key", hint=_meant_key(path, is_full=True)
+                )
             )
         elif value is not None:
             _put(tree, path, _read_value(value, key, path) if isinstance(value, str) else value)
@@ -193,13 +195,16 @@ def _meant_variable(name: str) -> str:
     return f"did you mean {_PREFIX}{close.upper()}?" if close else ""
 
 
-def _meant_key(path: KeyPath) -> str:
-    """Find what a misspelt key may have meant: a sibling, else a key of that name in another table."""
+def _meant_key(path: KeyPath, *, is_full: bool = False) -> str:
+    """Find what a misspelt key may have meant: a sibling, else a key of that name in another table.
+
+    In a file a sibling has no table before its name; where there is none around it, `is_full`.
+    """
     parent, name = path[:-1], str(path[-1])
     siblings = _names_in(parent)
     close = nearest(name, siblings)
     if close is not None:
-        return f"did you mean {close}?"
+        return f"did you mean {dotted((*parent, close)) if is_full else close}?"
     elsewhere = [dotted(other) for other in (*KEYS, *SECTIONS) if other and other[-1] == name]
     return f"did you mean {elsewhere[0]}?" if elsewhere else ""
 
@@ -233,7 +238,8 @@ def _problem(complaint: dict[str, Any], layer: Layer) -> ConfigProblem:
         return _mismatch(loc, complaint["input"], context, layer)
     value, expected = complaint["input"], expected_at(loc)
     hint = str(context["error"]) if isinstance(context.get("error"), ValueError) else _meant_word(value, loc)
-    shown = dotted(loc[:-1] if loc[-1] == "[key]" and _key_of(loc[:-1]) else loc)
+    # pydantic puts "[key]" behind the name of an entry where that name itself is wrong.
+    shown = dotted(loc[:-1] if loc[-1] == "[key]" else loc)
     return ConfigProblem(layer.place(loc), shown, found(value, loc), expected, hint)
 
 

@@ -62,6 +62,7 @@ __all__ = [
     "fork",
     "lock",
     "new_session_id",
+    "own_record",
     "recorded",
     "take_up",
     "unknown_lines",
@@ -207,6 +208,18 @@ async def find(catalog: Catalog, name: str, workspace: str, besides: str = "") -
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "the ids of several sessions begin so", session=name)
     why = f"there is no session {visible(name)}"
     raise CliError(Exit.NOT_FOUND, "NOT_FOUND", why, session=name, suggestion="leeward sessions list")
+
+
+async def own_record(catalog: Catalog, session: str) -> Conversation:
+    """Return how the current session is stored, which it is from its first message on.
+
+    Raises:
+        CliError: there is no message yet.
+        RecordError: it could not be read.
+    """
+    if found := await catalog.named(session):
+        return found[0]
+    raise CliError(Exit.NOT_FOUND, "NOT_FOUND", "this session has no message yet")
 
 
 def lock(database: Path, session: str) -> SessionLock:

@@ -36,8 +36,16 @@ from ..describe import (
     tool_line,
 )
 from ..exits import CliError
-from ..sessions import find, fork, last_lines, session_line
-from .handlers import diff_text, export_text, jobs_text, notes_text, redo_text, servers_text, undo_text
+from ..sessions import fork, last_lines, own_record, session_line
+from .handlers import (
+    diff_text,
+    export_text,
+    jobs_text,
+    notes_text,
+    redo_text,
+    servers_text,
+    undo_text,
+)
 from .own import own_commands, project_commands, read_own, read_project_command
 from .result import Handler, Misused, SlashCommandSpec, SlashResult, failed
 from .rights import plan, set_autonomy, set_labels, set_permissions, set_trust
@@ -184,7 +192,7 @@ async def _fork(runtime: Runtime, argument: str) -> SlashResult:
     if argument and not (argument.isascii() and argument.isdigit() and len(argument) < 7):
         raise Misused
     try:
-        this = await find(runtime.kept.catalog, runtime.session_id, "")
+        this = await own_record(runtime.kept.catalog, runtime.session_id)
         left = await runtime.resume(await fork(runtime.kept, this, int(argument) if argument else None))
     except CliError as error:
         return failed(visible(error.message))
@@ -291,7 +299,7 @@ async def _status(runtime: Runtime, _argument: str) -> SlashResult:
 async def _show(_runtime: Runtime, argument: str) -> SlashResult:
     if argument and not (argument.isascii() and argument.isdigit() and len(argument) < 7):
         raise Misused
-    return SlashResult("results are opened at a terminal alone", failed=True, opens=argument)
+    return SlashResult("results can only be opened at a terminal", failed=True, opens=argument)
 
 
 async def _copy(runtime: Runtime, _argument: str) -> SlashResult:
@@ -301,14 +309,14 @@ async def _copy(runtime: Runtime, _argument: str) -> SlashResult:
         return failed("there is no answer yet")
     # What a clipboard holds is pasted anywhere, into a shell, too.
     return SlashResult(
-        "answers are copied at a terminal alone",
+        "answers can only be copied at a terminal",
         failed=True,
         copies="\n".join(map(visible, text.split("\n"))),
     )
 
 
 async def _editor(_runtime: Runtime, _argument: str) -> SlashResult:
-    return SlashResult("an editor is opened at a terminal alone", failed=True, edits=True)
+    return SlashResult("an editor can only be opened at a terminal", failed=True, edits=True)
 
 
 async def _doctor(runtime: Runtime, _argument: str) -> SlashResult:
@@ -348,7 +356,7 @@ async def _config(runtime: Runtime, argument: str) -> SlashResult:
 
 
 async def _todo(runtime: Runtime, _argument: str) -> SlashResult:
-    return SlashResult("\n".join(map(visible, runtime.todo.lines())) or "the model keeps no list of tasks")
+    return SlashResult("\n".join(map(visible, runtime.todo.lines())) or "the model has no task list")
 
 
 async def _exit(_runtime: Runtime, _argument: str) -> SlashResult:

@@ -25,12 +25,20 @@ from leeward.tools.shell import JobState
 
 from ..describe import note_line, note_lines, tool_line
 from ..exits import CliError, Exit
-from ..sessions import difference, export_lines, find, job_lines, page_lines, session_record
+from ..sessions import difference, export_lines, job_lines, own_record, page_lines, session_record
 
 if TYPE_CHECKING:
     from ..app import Runtime
 
-__all__ = ["diff_text", "export_text", "jobs_text", "notes_text", "redo_text", "servers_text", "undo_text"]
+__all__ = [
+    "diff_text",
+    "export_text",
+    "jobs_text",
+    "notes_text",
+    "redo_text",
+    "servers_text",
+    "undo_text",
+]
 
 
 _MCP_USAGE = "usage: /mcp [NAME | end NAME]"
@@ -151,13 +159,13 @@ async def export_text(runtime: Runtime, argument: str) -> str:
     """Write the session to a new file: a page, or Markdown where its name ends so.
 
     Raises:
-        CliError: the file is there, or cannot be written.
+        CliError: there is nothing to write, or the file exists already or cannot be written.
         RecordError: the session cannot be read.
     """
     kept, workspace = runtime.kept, runtime.pipeline.session.policy.workspace
     name = argument or f"leeward-{runtime.session_id}.html"
     path = Path(workspace) / await trio.Path(name).expanduser()
-    record = await session_record(kept, await find(kept.catalog, runtime.session_id, ""))
+    record = await session_record(kept, await own_record(kept.catalog, runtime.session_id))
     one = record.conversation
     is_page = path.suffix != ".md"
     lines = page_lines(record) if is_page else export_lines(one, record.entries, record.charges)

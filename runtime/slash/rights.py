@@ -79,12 +79,15 @@ async def set_trust(runtime: Runtime, argument: str) -> SlashResult:
         raise Misused
     tool, level = words[0], TrustLevel.__members__.get(words[1].upper())
     if level is None:
-        return failed(f"a level is one of {', '.join(name.lower() for name in TrustLevel.__members__)}")
+        names = ", ".join(name.lower() for name in TrustLevel.__members__)
+        return failed(f"there is no such level; levels are {names}")
     if tool.startswith(SERVER):
         return await _trust_server(runtime, tool, level)
     if runtime.tools.spec(tool) is None:
         near = difflib.get_close_matches(tool, [spec.name for spec in runtime.tools.specs()], n=1)
-        return failed(f"there is no tool {visible(tool)}{f'; did you mean {near[0]}?' if near else ''}")
+        return failed(
+            f"there is no tool {visible(tool)}; {f'did you mean {near[0]}?' if near else '/tools lists them'}"
+        )
     await runtime.set_trust(tool, level)
     return SlashResult(f"{tool} is {level.name.lower()} for this session")
 
@@ -116,7 +119,7 @@ async def set_autonomy(runtime: Runtime, argument: str) -> SlashResult:
     """Show how much is done without asking, or switch it."""
     session, wanted = runtime.pipeline.session, argument.lower()
     if wanted and wanted.upper() not in Autonomy.__members__:
-        return failed(f"a level is one of {', '.join(Autonomy)}")
+        return failed(f"there is no such level; levels are {', '.join(Autonomy)}")
     if wanted:
         await runtime.pipeline.note(AutonomySet(session.now, Autonomy(wanted), "the person, by /autonomy"))
     return SlashResult(f"autonomy {runtime.pipeline.session.policy.autonomy}")

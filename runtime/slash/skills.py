@@ -44,7 +44,12 @@ async def skill_turn(runtime: Runtime, argument: str) -> tuple[str, str] | None:
     try:
         skill, level = await trio.to_thread.run_sync(partial(runtime.skills.read, name))
     except SkillError as error:
-        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", visible(f"the skill {name}: {error}")) from error
+        raise CliError(
+            Exit.NOT_FOUND,
+            "NOT_FOUND",
+            visible(f"the skill {name} cannot be used: {error}"),
+            suggestion="leeward skills list",
+        ) from error
     is_followed = level < TrustLevel.QUARANTINED
     source = Source("skill", Origin.PROJECT if is_followed else Origin.WEB, name, shows=True)
     text = await runtime.pipeline.admit(skill.document.body, source)

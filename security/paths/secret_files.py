@@ -222,7 +222,7 @@ def secret_reason(path: str, policy: Policy) -> str | None:
         if any(credentials.search(f"{folder}/{original}") for original in _originals(name)):
             return "it is where credentials are kept"
     if path_as_one.startswith(_SYSTEM) and _is_secret_of_system(path_as_one):
-        return "it is a part of the system that holds secrets"
+        return "the system keeps secrets there"
     if not _HINT.search(name) or not any(map(_SECRET_NAME.fullmatch, _originals(name))):
         return None
     if means_path(policy.allow_read, path, policy.workspace, policy.home, folds=False):

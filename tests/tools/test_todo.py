@@ -11,7 +11,7 @@ from leeward.security.url import parse_url
 
 async def test_the_person_sees_the_tasks_and_how_far_each_is(sessions, tmp_path) -> None:
     async with sessions.session(tmp_path) as runtime:
-        assert (await dispatch(runtime, parse("/todo"))).text == "the model keeps no list of tasks"
+        assert (await dispatch(runtime, parse("/todo"))).text == "the model has no task list"
         tasks = [
             {"what": "read\n it", "state": "done"},
             {"what": "write", "state": "doing"},
@@ -22,7 +22,7 @@ async def test_the_person_sees_the_tasks_and_how_far_each_is(sessions, tmp_path)
         shown = (await dispatch(runtime, parse("/todo"))).text
         assert shown.split("\n")[:2] == ["[x] read it", "[>] write"] and "\x1b" not in shown
         await runtime.new_session()
-        assert (await dispatch(runtime, parse("/todo"))).text == "the model keeps no list of tasks"
+        assert (await dispatch(runtime, parse("/todo"))).text == "the model has no task list"
 
 
 async def test_what_it_names_is_known_to_nobody(sessions, tmp_path) -> None:

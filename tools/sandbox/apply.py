@@ -1,10 +1,10 @@
 """Apply the changes of a trial run to the workspace: all of them or none.
 
-All contents, old and new, are first stored in the checkpoint store, or in a journal folder beside it; a
-record says that the step is being applied. Every path is compared once more with the state that was judged.
-Then the workspace is changed through handles, by the code of `/undo`. A failure is undone at once. If the
-process is killed, the next one that opens the workspace finishes the step or undoes it. What others changed
-meanwhile is never overwritten.
+All contents, old and new, are first stored in the checkpoint store or in a journal folder beside it; a record
+says that the step is being applied. Every path is compared once more with the state that was judged. Then the
+workspace is changed through handles, by the code of `/undo`. A failure is undone at once. If the process is
+killed, the next one that opens the workspace finishes the step or undoes it. What others changed meanwhile is
+never overwritten.
 """
 
 from __future__ import annotations

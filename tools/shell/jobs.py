@@ -173,8 +173,8 @@ class Jobs:
         """
         if id in self._jobs:
             return self._jobs[id]
-        known = ", ".join(self._jobs) or "none"
-        raise ResourceNotFound(f"this session has no background command of that id; there are: {known}")
+        known = f"are: {', '.join(self._jobs)}" if self._jobs else "is none at all"
+        raise ResourceNotFound(f"this session has no background command of that id; there {known}")
 
     async def start(self, cleared: Cleared, command: str, run: Run) -> Job:
         """Let a cleared command run in the background.

@@ -129,7 +129,7 @@ def test_a_refusal_is_explained_gate_by_gate(lived):
         "DENIED by permissions (deny write *.lock at config.toml:1): a permission rule forbids this"
         in ran.out
     )
-    assert "that rule being narrowed or taken out" in ran.out and "outcome: it was not run" in ran.out
+    assert "narrow or remove that rule" in ran.out and "outcome: it was not run" in ran.out
     told = leeward("audit", "why", write, "--output", "json").json["data"]
     assert told["decision"]["gate"] == "permissions" and told["outcome"] is None
     assert [said["gate"] for said in told["decision"]["words"]] == gates
@@ -189,7 +189,7 @@ def test_what_a_model_wrote_is_spelled_out():
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        (GateVerdict("paths", "deny", "secret"), "nothing: no tool reads what is secret"),
+        (GateVerdict("paths", "deny", "secret"), "nothing: no tool reads secret files"),
         (GateVerdict("budget", "deny", "calls_per_turn"), "agent.max_tool_calls_per_turn, set at c.toml:4"),
         (
             GateVerdict("a_gate_of_tomorrow", "deny", "x"),
@@ -250,7 +250,7 @@ def test_in_the_chat_it_is_about_this_session(leeward):
         for e in leeward("--script", leeward.script(script), "--model", "offline", "--output", "jsonl").lines
         if e["type"] == "slash"
     )
-    assert "DENIED by grounding (not_provided)" in why["text"] and "your naming it" in why["text"]
+    assert "DENIED by grounding (not_provided)" in why["text"] and "write it in a message" in why["text"]
     assert "ALLOWED" in last["text"] and "read as" in last["text"]
     assert many["failed"] and "2 calls" in many["text"]
 

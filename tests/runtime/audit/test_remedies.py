@@ -267,30 +267,31 @@ def right_tool(case, said):
 
 
 REMEDIES = {
-    "the name of a tool there is": right_tool,
-    "arguments that fit": by_arguments,
-    "the value without that pattern": by_arguments,
-    "a path that can be read": by_arguments,
-    "a URL that can be read": by_arguments,
-    "another call: this one": by_arguments,
-    "another autonomy than readonly": by_policy(autonomy=lambda _: Autonomy.SUPERVISED),
+    "call a tool that exists": right_tool,
+    "pass arguments that fit": by_arguments,
+    "write the value without that pattern": by_arguments,
+    "pass a path that can be read": by_arguments,
+    "pass a URL that can be read": by_arguments,
+    "make another call: this one": by_arguments,
+    "choose another autonomy than readonly": by_policy(autonomy=lambda _: Autonomy.SUPERVISED),
     "/skill off": by_event(SkillUsed(0.0, "")),
-    "that rule being narrowed or taken out": by_policy(rules=lambda _: ()),
+    "narrow or remove that rule": by_policy(rules=lambda _: ()),
     "/trust TOOL LEVEL": by_event(LevelSet(0.0, "tool", TrustLevel.TRUSTED, "the person")),
     "(tools.file.allow_read": by_policy(allow_read=lambda said: (fact(said, "path", "namely"),)),
     "(tools.file.deny_read": by_policy(deny_read=lambda _: ()),
-    "your naming it: write it in a message": named,
-    "https, or the host in the list": by_policy(allow_http=lambda said: (fact(said, "host"),)),
+    "write it in a message": named,
+    "use https, or add the host to the list": by_policy(allow_http=lambda said: (fact(said, "host"),)),
     "(tools.fetch.allow_networks": by_policy(allow_networks=network),
-    "the host taken out of the list (tools.fetch.domain_denylist": by_policy(domain_denylist=lambda _: ()),
-    "the host in the list (tools.fetch.domain_allowlist": by_policy(
+    "remove the host from the list (tools.fetch.domain_denylist": by_policy(domain_denylist=lambda _: ()),
+    "add the host to the list (tools.fetch.domain_allowlist": by_policy(
         domain_allowlist=lambda said: (fact(said, "host"),)
     ),
-    "no list: while there is one": by_policy(domain_allowlist=lambda _: ()),
+    "empty the list: while it has entries": by_policy(domain_allowlist=lambda _: ()),
     "(tools.shell.blocked_commands": by_policy(shell=lambda _: ShellRules()),
-    "/new, or a higher limit": by_policy(calls=lambda _: CallLimits()),
-    "another message, or a higher limit": by_policy(calls=lambda _: CallLimits()),
-    "taken out (hooks": by_policy(hooks=lambda _: ()),
+    "use /new, or raise the limit": by_policy(calls=lambda _: CallLimits()),
+    "send another message, or raise it": by_policy(calls=lambda _: CallLimits()),
+    "or remove the hook": by_policy(hooks=lambda _: ()),
+    "or remove it (hooks": by_policy(hooks=lambda _: ()),
 }  # fmt: skip
 NOT_THE_SAME_CALL = {right_tool, by_arguments}
 

@@ -65,6 +65,7 @@ def test_refusals_end_with_the_code_of_their_kind(leeward, tool, arguments, code
     text = leeward("call", tool, arguments)
     assert (text.code, text.out) == (exit_code, "")
     assert told["error"]["message"] in text.err
+    assert "\n  suggestion: " in text.err, "what to do is named, by the gate or by leeward audit why"
 
 
 def test_secret_files_are_denied_with_the_rule(leeward):

@@ -222,8 +222,29 @@ def test_all_problems_of_all_layers_are_told_together_in_order(tmp_path: Path) -
         "config.toml:5: tools.shell.timeout: found -1, expected a number above 0 and up to 604800",
         "config.toml:6: agent.x: unknown key",
         "environment LEEWARD_X: unknown variable",
-        'flag: agent.max_turns: found "many", expected a whole number from 1 to 1000',
+        'command line: agent.max_turns: found "many", expected a whole number from 1 to 1000',
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            '[mcp.servers."bad name"]\ncommand = ["x"]\n',
+            'mcp.servers."bad name": found "bad name", expected a name of',
+        ),
+        (
+            '[secrets."a-b"]\nenv = "X"\nhosts = ["a.example"]\n',
+            'found "a-b", expected the name of a variable',
+        ),
+        ('[security.trust]\n"" = "verified"\n', 'found "", expected the name of a tool'),
+    ],
+    ids=["server", "secret", "trust"],
+)
+def test_a_name_of_the_persons_own_is_shown_with_what_it_may_be(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    assert expected in complaint(tmp_path, text)
 
 
 def test_a_flood_of_problems_is_cut_short(tmp_path: Path) -> None:

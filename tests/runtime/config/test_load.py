@@ -143,7 +143,7 @@ def test_a_variable_that_holds_a_providers_key_is_no_key_of_ours(tmp_path: Path)
 
 def test_unknown_flags_are_refused(tmp_path: Path) -> None:
     assert complaint(tmp_path, "", flags={"agent.max_turn": 1}) == (
-        "flag: agent.max_turn: unknown key; did you mean max_turns?"
+        "command line: agent.max_turn: unknown key; did you mean agent.max_turns?"
     )
 
 

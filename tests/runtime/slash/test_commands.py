@@ -200,7 +200,7 @@ def test_permissions_lists_rules_and_grants(leeward, said):
         ("/memory delete n_1", "there is no note of that id here"),
         ("/memory forget n_1", "there is no note of that id here"),
         ("/trust read", "usage"),
-        ("/trust read very", "a level is one of trusted, verified, quarantined, blocked"),
+        ("/trust read very", "there is no such level; levels are trusted, verified, quarantined, blocked"),
         ("/trust raed trusted", "did you mean read"),
         ("/audit some", "usage"),
         ("/audit show", "usage"),
@@ -208,6 +208,10 @@ def test_permissions_lists_rules_and_grants(leeward, said):
         ("/browse --forget", "usage"),
         ("/model nonsense:x", "there is no model"),
         ("/help nothing", "no /nothing"),
+        ("/trust nothing trusted", "there is no tool nothing; /tools lists them"),
+        ("/autonomy very", "there is no such level; levels are readonly, "),
+        ("/export", "this session has no message yet"),
+        ("/fork", "this session has no message yet"),
     ],
 )
 def test_mistakes_are_told(leeward, line, why):
