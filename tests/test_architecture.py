@@ -328,6 +328,11 @@ PACKAGES = {
     "runtime/providers": "security/call security/kinds security/outcome",
     "runtime/providers/anthropic": "runtime/providers security/call security/kinds",
     "runtime/providers/openai": "runtime/providers security/call security/kinds",
+    "runtime/testing": (
+        "runtime/app runtime/config runtime/events runtime/grounding runtime/providers security/call "
+        "security/kinds security/pipeline security/policy security/ports security/session security/trust "
+        "security/url tools/composite tools/survey"
+    ),
     "runtime/embedding": (
         "runtime/app runtime/events runtime/sessions security/call security/kinds security/ports "
         "security/question security/text"

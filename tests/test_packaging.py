@@ -76,7 +76,7 @@ def test_each_dependency_is_declared_once_and_with_its_lowest_version() -> None:
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
     declared = {distribution(entry) for entry in PROJECT["dependencies"]}
     extras = PROJECT["optional-dependencies"]
-    extra = {distribution(entry) for name in ("mcp", "prices") for entry in extras[name]}
+    extra = {distribution(entry) for name in ("mcp", "prices", "testing") for entry in extras[name]}
     assert imported(*FOLDERS, "src") == declared | extra
     tools = {"pytest-trio", "pytest-xdist", "mypy", "ruff", "hatchling"}  # run, not imported
     for_tests = {distribution(entry) for entry in PROJECT["optional-dependencies"]["dev"]}
@@ -304,6 +304,68 @@ def test_what_is_unpacked_works_without_the_tree(archives, tmp_path) -> None:
         where, _, told = done.stdout.partition("\n")
         assert Path(where).is_relative_to(tmp_path / "site"), done.stderr
         assert wanted in told + done.stderr
+
+
+@pytest.fixture(scope="module")
+def plugin(installed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of that environment once the example of a plug-in is built, and installed in it, too."""
+    folder = tmp_path_factory.mktemp("plugin")
+    shutil.copytree(ROOT / "examples" / "plugin", folder / "source", ignore=shutil.ignore_patterns("__*"))
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder / "dist"]
+    subprocess.run(build, cwd=folder / "source", check=True, capture_output=True, timeout=120)
+    (wheel,) = (folder / "dist").iterdir()
+    # With its dependencies: the only one is Leeward, which is there, and no index is asked.
+    options = ["--quiet", "--no-index", "--disable-pip-version-check"]
+    argv = [installed / "python", "-m", "pip", "install", *options, wheel]
+    subprocess.run(argv, cwd=folder, env=LOGIN, check=True, capture_output=True, timeout=120)
+    return installed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("without", [(), ("-p", "no:trio", "-p", "no:anyio")])
+def test_the_plugin_passes_its_own_tests_without_any_configuration(plugin, tmp_path, without) -> None:
+    shutil.copy(ROOT / "examples" / "plugin" / "test_leeward_tides.py", tmp_path)
+    argv = [plugin / "python", "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", *without]
+    around = LOGIN | {"HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        argv, cwd=tmp_path, env=around, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 passed" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_tools_of_a_plugin_are_judged_like_any_once_it_is_named(plugin, tmp_path) -> None:
+    (tmp_path / "work").mkdir()
+    config, log = tmp_path / ".config/leeward/config.toml", '{"path": "tides.log", "line": "x"}'
+    config.parent.mkdir(parents=True)
+
+    def ends(*words: str) -> tuple[int, str]:
+        argv = [plugin / "leeward", *words]
+        where = {"cwd": tmp_path / "work", "env": LOGIN | {"HOME": str(tmp_path)}}
+        done = subprocess.run(argv, **where, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    assert ends("check", "tide_times", '{"port": "DE-HUS"}')[0] == 5, "installed is not enabled"
+    config.write_text('[tools]\nplugins = ["tides"]\n')
+    for words, code, told in (
+        (("check", "tide_times", '{"port": "DE-HUS"}'), 0, "allow"),
+        (("call", "tide_times", '{"port": "DE-HUS"}'), 0, "01:12"),
+        (("check", "tide_times", '{"port": "../x"}'), 2, "arguments"),
+        (("check", "tide_log", log), 4, "trust"),
+        (("call", "tide_log", log), 4, "nobody is here to say yes"),
+        (("check", "tide_log", '{"path": "/etc/passwd", "line": "x"}'), 7, "paths"),
+        (("check", "tide_page", '{"page": "https://tides.example.com/x"}'), 7, "grounding"),
+        (("tools",), 0, "plug-in tides"),
+    ):
+        found = ends(*words)
+        assert found[0] == code and told in found[1], (words, found)
+    assert not (tmp_path / "work" / "tides.log").exists()
+    config.write_text(
+        '[tools]\nplugins = ["tides"]\n[[permissions.rules]]\ntool = "tide_log"\naction = "allow"\n'
+    )
+    assert ends("call", "tide_log", log)[0] == 0
+    assert (tmp_path / "work" / "tides.log").read_text() == "x\n"
 
 
 # ------------------------------------------------------------------ the Makefile and the check before a

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from leeward.runtime.testing import ToolBench
+from leeward.runtime.testing import (
+    FakeWeb,
+    RecordingApprover,
+    ScriptedModel,
+    SessionBench,
+    ToolBench,
+    open_session,
+)
 from leeward.security.policy import Autonomy
 from leeward.security.ports import Answer
+from leeward.security.trust import TrustLevel
 
-__all__ = ["Answer", "Autonomy", "ToolBench"]
+__all__ = [
+    "Answer",
+    "Autonomy",
+    "FakeWeb",
+    "RecordingApprover",
+    "ScriptedModel",
+    "SessionBench",
+    "ToolBench",
+    "TrustLevel",
+    "open_session",
+]

@@ -186,12 +186,13 @@ def test_effects_kinds_and_failures():
 def test_the_code_in_the_guide_for_authors_runs(leeward, tmp_path):
     names = {"__name__": "guide"}
     parts = blocks(page("docs/tools.md"), "python")
-    assert len(parts) == 7
+    assert len(parts) == 8
     for part in parts:
         exec(compile(part, "docs/tools.md", "exec"), names)
     assert names["Forge"].requires_secrets == ["FORGE_TOKEN"]
     assert names["count_lines"].specs()[0].schema["properties"].keys() == {"path"}
     trio.run(names["test_lines_are_counted"], tmp_path)
+    trio.run(names["test_a_turn"], tmp_path / "session")
 
 
 def test_the_code_in_the_guide_for_embedding_runs(tmp_path, monkeypatch):

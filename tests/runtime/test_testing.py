@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from leeward import Cleared, Effect, Output, PermanentFailure, Text, TrustLevel,
 from leeward.security.call import Asker, Status
 from leeward.security.outcome import Category
 from leeward.security.session import Decided, Finished
-from leeward.testing import Answer, Autonomy, ToolBench
+from leeward.testing import Answer, Autonomy, FakeWeb, ToolBench, open_session
 from leeward.tools.composite import NameClash
 
 
@@ -162,3 +164,110 @@ async def test_a_tool_that_hangs_is_ended_and_one_that_keeps_failing_blocked(ben
 def test_names_that_clash_are_told(tmp_path) -> None:
     with pytest.raises(NameClash):
         ToolBench(note, note, workspace=tmp_path)
+
+
+async def test_a_whole_session_is_scripted_and_on_record(tmp_path) -> None:
+    says = [[("note", {"words": "x"}), ("note", {"words": "y"})], "noted one"]
+    async with open_session(tmp_path, note, says=says, answers=[Answer.YES, Answer.NO]) as at:
+        assert (await at.turn("note x and y")).text == "noted one"
+        assert "noted x" in at.model.results[0] and "person said no" in at.model.results[1]
+        assert [decided.allowed for decided in await at.decisions("note")] == [True, False]
+        await at.assert_denied("note")
+        with pytest.raises(AssertionError, match="note was denied by permissions"):
+            await at.assert_allowed("note")
+        with pytest.raises(AssertionError, match="not grounding"):
+            await at.assert_denied("note", by="grounding")
+        with pytest.raises(AssertionError, match="peek was never called; known: .*note"):
+            await at.assert_denied("peek")
+        assert (await at.call("note", {"words": "z"})).outcome.status is Status.DENIED, "no answer is left"
+        assert len(at.person.questions) == 3
+        await at.call("read", {"path": "nothing.md"})
+        with pytest.raises(AssertionError, match="allowed by ''"):
+            await at.assert_allowed("read", by="the person")
+        with pytest.raises(AssertionError, match="read was allowed"):
+            await at.assert_denied("read")
+        assert (await at.turn("more")).text == "(script ended)"
+
+
+async def test_the_web_of_a_test_is_judged_like_any_and_reaches_no_network(tmp_path, monkeypatch) -> None:
+    async def dialled(*_):
+        raise AssertionError("a connection left the process")
+
+    monkeypatch.setattr(trio, "open_tcp_stream", dialled)
+    monkeypatch.setattr(trio.socket, "getaddrinfo", dialled)
+    pages = {"https://docs.example.com/a": "the ferry", "http://docs.example.com/b": "<p>a page</p>"}
+    async with open_session(tmp_path, pages=pages) as at:
+        await at.turn(
+            "see https://docs.example.com/a, https://docs.example.com/c and https://other.example.com/"
+        )
+        at.web.addresses["inside.example.com"] = "10.0.0.1"
+        await at.turn("and https://inside.example.com/")
+        assert "the ferry" in (await at.call("fetch", {"url": "https://docs.example.com/a"})).shown
+        assert "404" in (await at.call("fetch", {"url": "https://docs.example.com/c"})).shown
+        failed = await at.call("fetch", {"url": "https://other.example.com/"})
+        assert "no page of this test" in json.dumps(dict(failed.error))
+        blocked = await at.call("fetch", {"url": "https://inside.example.com/"})
+        assert blocked.outcome.category is Category.POLICY_BLOCKED and "10.0.0.1" in json.dumps(
+            dict(blocked.error)
+        )
+        assert (await at.call("fetch", {"url": "https://ungiven.example.com/"})).outcome.gate == "grounding"
+        assert at.web.asked == ["https://docs.example.com/a", "https://docs.example.com/c"]
+        assert at.web.resolved.count("other.example.com") >= 1
+    with pytest.raises(ValueError, match="not a url"):
+        FakeWeb({"not a url": ""})
+
+
+async def test_the_fixtures_are_there_without_configuration(
+    tool_bench, leeward_session, leeward_workspace
+) -> None:
+    (leeward_workspace / "notes.md").write_text("one\n")
+    assert (await tool_bench(count_lines).call("count_lines", {"path": "notes.md"})).shown == "1"
+    async with leeward_session(count_lines) as at:
+        assert at.workspace == leeward_workspace
+        assert (await at.call("count_lines", {"path": "notes.md"})).outcome.status is Status.OK
+
+
+ASYNC_TESTS = """
+import asyncio, pytest, trio
+from sniffio import current_async_library
+
+async def test_ours(tool_bench):
+    assert current_async_library() == "trio"
+
+async def test_nobodys():
+    assert False, "never runs"
+
+@pytest.mark.asyncio
+async def test_anothers(tool_bench):
+    assert False, "never runs"
+"""
+
+
+def test_the_plugin_runs_its_own_async_tests_only(tmp_path) -> None:
+    (tmp_path / "test_these.py").write_text(ASYNC_TESTS)
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:trio", "-p", "no:anyio", "-p", "no:cacheprovider"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert "1 passed" in done.stdout and "2 failed" in done.stdout, done.stdout
+    assert "never runs" not in done.stdout.partition("short test summary")[2]
+
+
+def test_pytest_starts_without_loading_what_no_test_needs(tmp_path) -> None:
+    (tmp_path / "test_none.py").write_text(
+        "import sys\ndef test():\n    assert not {'pydantic', 'trio', 'leeward.testing'} & {*sys.modules}\n"
+    )
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:trio",
+        "-p",
+        "no:hypothesispytest",
+        "-p",
+        "no:anyio",
+        "-p",
+        "no:cacheprovider",
+    ]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout

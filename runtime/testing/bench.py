@@ -31,7 +31,7 @@ from leeward.security.trust import Origin, TrustLevel
 from leeward.tools.composite import CompositeExecutor, Registered
 from leeward.tools.survey import Surveyor
 
-from .grounding import said_by_person
+from ..grounding import said_by_person
 
 __all__ = ["ToolBench"]
 
