@@ -78,7 +78,7 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None
     extras = PROJECT["optional-dependencies"]
     extra = {distribution(entry) for name in ("mcp", "prices", "testing") for entry in extras[name]}
     assert imported(*FOLDERS, "src") == declared | extra
-    tools = {"pytest-trio", "pytest-xdist", "mypy", "ruff", "hatchling"}  # run, not imported
+    tools = {"pytest-trio", "pytest-xdist", "mypy", "ruff", "hatchling", "ipykernel"}  # run, not imported
     for_tests = {distribution(entry) for entry in PROJECT["optional-dependencies"]["dev"]}
     assert extra <= for_tests
     assert imported("tests", "bench", "examples") - declared - extra == for_tests - tools - extra
@@ -356,7 +356,7 @@ def test_the_tools_of_a_plugin_are_judged_like_any_once_it_is_named(plugin, tmp_
         (("call", "tide_log", log), 4, "nobody is here to say yes"),
         (("check", "tide_log", '{"path": "/etc/passwd", "line": "x"}'), 7, "paths"),
         (("check", "tide_page", '{"page": "https://tides.example.com/x"}'), 7, "grounding"),
-        (("tools",), 0, "plug-in tides"),
+        (("tools",), 0, "tide_page        verified"),
     ):
         found = ends(*words)
         assert found[0] == code and told in found[1], (words, found)
