@@ -58,6 +58,9 @@ class _Unwritten:
 class LiveTerminal:
     """One terminal, as the session sees it; what it hands over runs in the terminal's thread."""
 
+    obeys = True
+    """Whether it obeys escape sequences."""
+
     def __init__(self, asyncio_thread: AsyncioThread, history: Path, *, vi: bool = False) -> None:
         self._thread = asyncio_thread
         self._history = history
@@ -70,11 +73,6 @@ class LiveTerminal:
     def attach(self, view: View, completer: Completer, called: Called) -> None:
         """Take what is shown and completed, and whom keys call."""
         self._looks.view, self._completer, self._desk.called = view, completer, called
-
-    @property
-    def obeys(self) -> bool:
-        """Whether it obeys escape sequences: it does."""
-        return True
 
     @property
     def room(self) -> int:
