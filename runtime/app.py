@@ -126,11 +126,13 @@ class RuntimeSession:
                 raise
             await _begin(self, session, taken, *given_by_config(self.config, session))
 
-    async def resume(self, name: str = "") -> ResumedSession:
+    async def resume(self, name: str = "", answers: Mapping[str, str] | None = None) -> ResumedSession:
         """Resume another session: the one whose id begins with `name`, or the latest of this workspace.
 
         Its conversation comes back, with its URLs, labels and grants. The listeners receive a notice about
-        whatever does not come back, and about calls whose outcome is unknown.
+        whatever does not come back, and about calls whose outcome is unknown. With `answers` (texts by the
+        ids of calls that the last turn left open) `turn` can resume that turn: calls without one are run
+        then, and the caller knows already whose outcome is unknown.
 
         Raises:
             CliError: there is no such session, or it is open elsewhere; the current session continues.
@@ -147,9 +149,9 @@ class RuntimeSession:
                 taken.release()
                 raise
             given = given_by_config(self.config, left.session) if left.lapsed else ()
-            await _begin(self, left.session, taken, *left.events, *given, left=left)
+            await _begin(self, left.session, taken, *left.events, *given, left=left, answers=answers)
             await self.conversation.store()
-            for line in left.notices:
+            for line in (*left.notices, *(left.unknown if answers is None else ())):
                 self._relay.tell_once(line)
             return left
 
@@ -218,20 +220,27 @@ class RuntimeSession:
         """Return a text that the person did not write, such as piped input, fenced for the model."""
         return await self.pipeline.admit(text, Source(kind, Origin.WEB, name, shows=True))
 
-    async def turn(self, text: str, attached: str = "", pictures: tuple[Picture, ...] = ()) -> TurnEnded:
+    async def turn(
+        self, text: str, attached: str = "", pictures: tuple[Picture, ...] = (), *, continues: bool = False
+    ) -> TurnEnded:
         """Run one turn on the person's words; return how it ended. The listeners receive its events.
 
         `attached` is text from `admit`, which goes to the model with the words. So do
-        `pictures`, if the model takes them: each is a `ToolResult.picture` of a call of the person.
+        `pictures`, if the model takes them: each is a `ToolResult.picture` of a call of the person. If it
+        `continues`, the words are in the conversation already, and the turn that broke off is resumed.
 
         Raises:
             trio.BusyResourceError: another turn is running; a conversation has one at a time.
         """
         with self._alone:
-            return await self._turned(text, attached, pictures)
+            return await self._turned(text, attached, pictures, continues=continues)
 
-    async def _turned(self, text: str, attached: str, pictures: tuple[Picture, ...] = ()) -> TurnEnded:
+    async def _turned(
+        self, text: str, attached: str, pictures: tuple[Picture, ...] = (), *, continues: bool = False
+    ) -> TurnEnded:
         async def turn(attached: str) -> TurnEnded:
+            if continues:
+                return await self.talk.resume_turn(self.provider, self._relay.emit)
             return await self.talk.turn(self.provider, text, attached, self._relay.emit, pictures)
 
         return await self._parts.hooks.around(self.pipeline, text, attached, turn)
@@ -395,6 +404,7 @@ async def _begin(
     taken: SessionLock,
     *events: Event,
     left: ResumedSession | None = None,
+    answers: Mapping[str, str] | None = None,
 ) -> None:
     """Make a session the current one, by these events and under the configuration that holds now."""
     parts, current, alert = runtime._parts, runtime._parts.current, runtime._relay.alert
@@ -431,7 +441,7 @@ async def _begin(
         runtime._relay.emit,
     )
     if left is not None:
-        runtime.talk.resume(left.taken, left.charges)
+        runtime.talk.resume(left.taken, left.charges, answers)
     model = ModelSet(session.now, runtime.provider.name, "chosen when the session was taken up")
     await pipeline.note(*events, configured(parts.loaded, session), model)
     await take_in(pipeline)

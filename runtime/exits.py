@@ -32,6 +32,7 @@ class Exit(IntEnum):
     PARTIAL_FAILURE = 3
     PRECONDITION = 4
     NOT_FOUND = 5
+    UNKNOWN_OUTCOME = 6
     PERMISSION_DENIED = 7
     AUTH_REQUIRED = 8
     TIMEOUT = 10
@@ -52,6 +53,7 @@ _MEANING = {
     Exit.PARTIAL_FAILURE: "the run finished, but calls were denied or a limit stopped it",
     Exit.PRECONDITION: "a prerequisite is missing, or a question needs an answer",
     Exit.NOT_FOUND: "there is nothing of that name",
+    Exit.UNKNOWN_OUTCOME: "the run broke off, and nobody knows what came of a call",
     Exit.PERMISSION_DENIED: "the call is not permitted",
     Exit.AUTH_REQUIRED: "the provider refused the key",
     Exit.TIMEOUT: "the time ran out",

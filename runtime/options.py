@@ -27,6 +27,8 @@ class Options:
     `form` is how they are exported, `head` a signed head of the audit, or the file that holds it.
     `output_schema` is the file with the JSON Schema that the answer to `prompt` must fit.
     `report` is where a JUnit report of `script` goes.
+    `key` names a run whose steps are done once, `on_unknown` is `repeat` or `skip` for a call of it that may
+    have run.
     `resume` is the session to resume, "" the latest; `turn` the one behind which it is forked.
     `line` and `exit_code` are the command whose output a file holds, and how it ended.
     `words`, `url` and `level` are the command line, the address and the trust of a server.
@@ -48,6 +50,8 @@ class Options:
     prompt: str | None = None
     script: str | None = None
     report: Path | None = None
+    key: str | None = None
+    on_unknown: str | None = None
     output_schema: Path | None = None
     action: str = ""
     tool: str = ""

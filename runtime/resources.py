@@ -23,7 +23,6 @@ from leeward.memory.grants import GrantStore
 from leeward.memory.labels import LabelStore
 from leeward.memory.notes import NoteStore
 from leeward.memory.overflow import OverflowStore
-from leeward.memory.sessions import Catalog, Transcript
 from leeward.security.lazy import dataclass
 from leeward.security.paths import writable
 from leeward.security.text import use_mask_key
@@ -36,7 +35,7 @@ from .executors import configured_executors
 from .model import Model, open_model
 from .policy import to_policy
 from .sandbox import histories_of, open_confinement
-from .sessions import SessionStore, keeping_of, states_of, unknown_lines
+from .sessions import SessionStore, keeping_of, unknown_lines
 from .storage import audit_of, open_storage, tidy
 
 if TYPE_CHECKING:
@@ -225,9 +224,7 @@ async def open_resources(
         use_mask_key(key)
         audit = audit_of(database, clock, loaded, places)
         overflow = OverflowStore(database, clock, config.tools.overflow.max_total_bytes)
-        grants, states = GrantStore(database, clock), states_of(config, database, clock)
-        transcript, catalog = Transcript(database, clock), Catalog(database, clock)
-        kept = SessionStore(audit, transcript, catalog, states, database.path)
+        grants, kept = GrantStore(database, clock), SessionStore.of(database, clock, audit, config)
         named = tuple(configured_executors(config))
         model = await stack.enter_async_context(
             open_model(config, options.get("provider"), options.get("key") or "")
@@ -248,7 +245,7 @@ async def open_resources(
             changes=CallChanges(database),
             labels=FileLabels(LabelStore(database)),
             notes=NoteStore(database, clock),
-            states=states,
+            states=kept.states,
             key=key,
             model=model,
             _tell=tell,
@@ -256,7 +253,7 @@ async def open_resources(
         # Before anything else is done to sessions: those that were killed are settled and reported.
         for line in (*unknown_lines(await audit.unknown_outcomes()), *database.take_notices()):
             tell(line)
-        await tidy(config, kept, overflow, grants, states)
+        await tidy(config, kept, overflow, grants, kept.states)
         yield shared
 
 

@@ -163,6 +163,7 @@ SHORT_FILES = {
     "security/record/labelled_files.py": "what the pipeline counts as read, apart from it",
     "tools/skills/store.py": "what is trusted, which the policy reads without the tool",
     "runtime/cli/agents.py": "a command",
+    "runtime/cli/combination.py": "apart from main.py, which is long",
     "runtime/slash/skills.py": "the handlers of one command",
     "security/paths/place.py": "the value; workspace.py makes it",
     "security/url/reach.py": "rules about hosts with ports, which commands alone have",
@@ -345,9 +346,10 @@ PACKAGES = {
         "security/ports security/question security/session security/text security/trust security/url"
     ),
     "runtime/script": (
-        "memory/audit runtime/app runtime/audit runtime/console runtime/events runtime/exits "
-        "runtime/options runtime/printer runtime/slash security/call security/filters security/outcome "
-        "security/pipeline security/text security/trust tools/declare"
+        "memory/audit memory/sessions runtime/app runtime/audit runtime/clock runtime/console runtime/events "
+        "runtime/exits runtime/options runtime/printer runtime/sessions runtime/slash runtime/storage "
+        "security/action security/call security/filters security/outcome security/pipeline security/ports "
+        "security/session security/text security/trust tools/declare"
     ),
     "runtime/sessions": (
         "memory/audit memory/checkpoints memory/database memory/grants memory/overflow memory/sessions "

@@ -79,14 +79,21 @@ class Database:
         """
         await self.written(self.queue(statements, drafts))
 
-    def queue(self, statements: Sequence[Statement] = (), drafts: Sequence[RecordRow] = ()) -> Write:
+    def queue(
+        self, statements: Sequence[Statement] = (), drafts: Sequence[RecordRow] = (), *, at_once: bool = False
+    ) -> Write:
         """Put something in line without waiting: it joins the transaction of what is written next.
+
+        With `at_once` that is begun now, whether somebody waits for it or not.
 
         Raises:
             RecordError: the file is closed.
         """
         job = Write(statements, drafts)
-        self._open_writer().queue.append(job)
+        writer = self._open_writer()
+        writer.queue.append(job)
+        if at_once:
+            writer.start()
         return job
 
     async def written(self, job: Write) -> None:

@@ -8,6 +8,7 @@ from leeward.security.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .catalog import Catalog, Conversation, SearchHit
+    from .keyed import KeyedRun, KeyedRuns, StepRecord, key_digest, key_lock
     from .lock import LOCKS, SessionInUse, SessionLock
     from .transcript import Charge, Line, Recall, Transcript, TranscriptEntry
 
@@ -16,27 +17,37 @@ __all__ = [
     "Catalog",
     "Charge",
     "Conversation",
+    "KeyedRun",
+    "KeyedRuns",
     "Line",
     "Recall",
     "SearchHit",
     "SessionInUse",
     "SessionLock",
+    "StepRecord",
     "Transcript",
     "TranscriptEntry",
+    "key_digest",
+    "key_lock",
 ]
 
 _HOMES = {
     "Catalog": ".catalog",
     "Charge": ".transcript",
     "Conversation": ".catalog",
+    "KeyedRun": ".keyed",
+    "KeyedRuns": ".keyed",
     "LOCKS": ".lock",
     "Line": ".transcript",
     "Recall": ".transcript",
     "SearchHit": ".catalog",
     "SessionInUse": ".lock",
     "SessionLock": ".lock",
+    "StepRecord": ".keyed",
     "Transcript": ".transcript",
     "TranscriptEntry": ".transcript",
+    "key_digest": ".keyed",
+    "key_lock": ".keyed",
 }
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -19,6 +19,7 @@ from leeward.security.ports import Clock, RecordError
 
 from ..checkpoints import without_steps
 from ..database import Database, Row, Statement, storable
+from .keyed import forgotten_steps
 from .transcript import ENTRY_COLUMNS, SELECT_ENTRY, TranscriptEntry, entry_of, words_of
 
 __all__ = ["Catalog", "Conversation", "SearchHit"]
@@ -31,11 +32,13 @@ _TERM = regex(r'"([^"]*)"|([^\s"]+)')
 _DAY = 86_400
 
 _COLUMNS = " conversation.id, started, workspace, title, used, turns, forked_from, forked_turn"
-_LISTED = "SELECT" + _COLUMNS + " FROM conversation WHERE turns > 0 AND deleted = 0"
+_THERE = "SELECT" + _COLUMNS + " FROM conversation WHERE deleted = 0"
+_LISTED = _THERE + " AND turns > 0"
 _ALL = _LISTED + " ORDER BY used DESC LIMIT ?"
 _OF_WORKSPACE = _LISTED + " AND workspace = ? ORDER BY used DESC LIMIT ?"
 # Text is compared byte by byte, and nothing that starts with the prefix comes after the last character.
-_NAMED = _LISTED + " AND id >= ?1 AND id < ?1 || char(0x10FFFF) ORDER BY id LIMIT 2"
+# By its whole id a session without a message is found, too: slash commands may have been all of it.
+_NAMED = _THERE + " AND (turns > 0 OR id = ?1) AND id >= ?1 AND id < ?1 || char(0x10FFFF) ORDER BY id LIMIT 2"
 _FOUND = (
     "SELECT" + _COLUMNS + "," + ENTRY_COLUMNS + " FROM entry_words"
     " JOIN entry ON entry.seq = entry_words.rowid JOIN conversation ON conversation.id = entry.session"
@@ -170,7 +173,8 @@ class Catalog:
                 is done by `unfinished`.
         """
         name = storable(session)
-        await self._database.write([(_DELETE, (name,)), (_UNLINK, (name,)), *without_steps(name)])
+        gone: list[Statement] = [(_DELETE, (name,)), (_UNLINK, (name,)), forgotten_steps(name)]
+        await self._database.write([*gone, *without_steps(name)])
         while rows := await self._database.read(_LEFT, (name, _BATCH)):
             indexed = [(row[0], _indexed(row)) for row in rows]
             statements: list[Statement] = [(_UNINDEX, (words, seq)) for seq, words in indexed if words]

@@ -34,26 +34,29 @@ class SessionLock:
         self._handle = handle
 
     @classmethod
-    def take(cls, database: Path, session: str) -> SessionLock:
+    def take(cls, database: Path, session: str, what: str = "") -> SessionLock:
         """Take the lock of a session of a database; nothing is waited for.
+
+        `what` is how errors name it, without one by its id.
 
         Raises:
             SessionInUse: it is open.
             RecordError: the lock cannot be made.
         """
         path = database.with_name(database.name + LOCKS) / session
+        what = what or f"session {session}"
         # An id comes from the database, and the file is emptied and removed: it must lead nowhere else.
         if path.name != session or "\0" in session:
             raise SessionInUse(f"{session!r} is no id of a session: nobody may open it")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             for _ in range(_TRIES):
-                handle = _locked(path)
+                handle = _locked(path, what)
                 if handle is not None:
                     return cls(path, handle)
         except OSError as error:
-            raise RecordError(f"session {session} cannot be locked: {error.strerror}") from error
-        raise SessionInUse(f"session {session} is being opened by several at once")
+            raise RecordError(f"{what} cannot be locked: {error.strerror}") from error
+        raise SessionInUse(f"{what} is being opened by several at once")
 
     def release(self, *, is_settled: bool = True) -> None:
         """Give the lock back; again does no harm.
@@ -70,7 +73,7 @@ class SessionLock:
             os.close(handle)
 
 
-def _locked(path: Path) -> int | None:
+def _locked(path: Path, what: str) -> int | None:
     """Return an open and locked file, or None where its owner removed it meanwhile.
 
     Raises:
@@ -84,7 +87,7 @@ def _locked(path: Path) -> int | None:
         except BlockingIOError:
             pid = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
             who = f"by process {pid}" if pid.isdigit() else "elsewhere"
-            raise SessionInUse(f"session {path.name} is open already, {who}") from None
+            raise SessionInUse(f"{what} is open already, {who}") from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         if _is_still(handle, path):

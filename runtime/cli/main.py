@@ -25,6 +25,7 @@ from leeward.security.lazy import regex
 from ..exits import CliError, Exit
 from ..options import Options
 from ..printer import Printer, reopen_closed
+from .combination import check_combination
 
 __all__ = ["FORMATS", "moment", "read_command_line", "run"]
 
@@ -132,8 +133,9 @@ _COMMANDS = {
 
 _EPILOG = """\
 exit codes: 0 done · 1 error · 2 usage, configuration or validation · 3 calls were refused or a limit
-stopped it · 4 somebody or something was missing · 5 no such thing · 7 not permitted · 8 the key was
-refused · 10 time ran out · 11 rate limited · 12 model unavailable · 130 interrupted · 143 terminated
+stopped it · 4 somebody or something was missing · 5 no such thing · 6 what came of a call is unknown · 7 not
+permitted · 8 the key was refused · 10 time ran out · 11 rate limited · 12 model unavailable · 130 interrupted
+· 143 terminated
 """
 
 _FLAG = regex(r"--[a-z][a-z-]*")
@@ -295,23 +297,7 @@ def read_command_line(words: Sequence[str]) -> Options:
     for name in ("urls", "seen", "kept", "kinds", "words"):
         given[name] = tuple(given.get(name, ()))
     options = Options(**given)
-    if options.command and (options.prompt is not None or options.script is not None):
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"-p and --script do not go with {options.command}")
-    if options.command and options.resume is not None:
-        why = f"--resume does not go with {options.command}"
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="leeward sessions --help")
-    if options.prompt is not None and options.script is not None:
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "give -p or --script, not both")
-    if options.report is not None and options.script is None:
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "--report goes with --script")
-    if options.output_schema is not None and options.prompt is None:
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "--output-schema goes with -p")
-    if options.command == "check" and (options.batch is None) == (not options.tool):
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "check needs TOOL and JSON, or --batch FILE")
-    if options.command == "scan" and (options.batch is None) == (not options.name):
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "scan needs FILE, or --batch FILE")
-    if options.command == "audit" and options.action == "show" and not options.name:
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "audit show needs the id of a call")
+    check_combination(options)
     return options
 
 
@@ -343,6 +329,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--report", metavar="FILE", type=Path, help="with --script: write a JUnit report of its steps"
+    )
+    parser.add_argument(
+        "--key", metavar="JOB", help="do each step once: another attempt with this key takes the run up"
+    )
+    parser.add_argument(
+        "--on-unknown",
+        choices=("repeat", "skip"),
+        help="with --key: repeat or skip a call that may have run when the run broke off",
     )
     parser.add_argument(
         "--output-schema",

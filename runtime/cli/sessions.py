@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import trio
 
-from leeward.memory.sessions import Catalog, Charge, Conversation, Transcript, TranscriptEntry
+from leeward.memory.sessions import Charge, Conversation, TranscriptEntry
 from leeward.security.kinds import Json
 from leeward.security.lazy import dataclass
 
@@ -32,7 +32,6 @@ from ..sessions import (
     session_line,
     session_record,
     show_lines,
-    states_of,
 )
 from ..storage import audit_of, open_storage
 
@@ -85,8 +84,7 @@ async def _opened(start: Startup, warn: Callable[[str], None]) -> AsyncGenerator
         for notice in opened.take_notices():
             warn(notice)
         audit = audit_of(opened, clock, start.loaded, start.places)
-        states = states_of(start.loaded.config, opened, clock)
-        yield SessionStore(audit, Transcript(opened, clock), Catalog(opened, clock), states, opened.path)
+        yield SessionStore.of(opened, clock, audit, start.loaded.config)
 
 
 async def _list(kept: SessionStore, options: Options) -> _Answer:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from leeward.memory.database import Database, StorageStatus, TableSize, Upkeep
 from leeward.memory.overflow import OverflowStore
-from leeward.memory.sessions import Catalog, Transcript
 from leeward.security.kinds import Json
 from leeward.tools.process import size_text
 
@@ -21,7 +20,7 @@ from ..console import Startup, look
 from ..exits import CliError, Exit
 from ..options import Options
 from ..printer import Printer, plain
-from ..sessions import SessionStore, expire, states_of
+from ..sessions import SessionStore, expire
 from ..storage import audit_of, open_storage
 
 __all__ = ["storage"]
@@ -81,8 +80,7 @@ async def _prune(options: Options, start: Startup, database: Database) -> dict[s
     audit = audit_of(database, clock, start.loaded, start.places)
     if "transcripts" in kinds:
         days = config.memory.retention_days if options.older_than is None else options.older_than
-        transcript, catalog = Transcript(database, clock), Catalog(database, clock)
-        kept = SessionStore(audit, transcript, catalog, states_of(config, database, clock), database.path)
+        kept = SessionStore.of(database, clock, audit, config)
         answer["transcripts"] = {"sessions": await expire(kept, days)}
     if "audit" in kinds and options.older_than is not None:
         heads = await audit.heads(clock.now() - options.older_than * _DAY, 1)

@@ -75,9 +75,14 @@ class Chat:
         own = frozenset(entry.name for entry in config.llm.providers)
         self.meter = Meter(tuple(prices), cost.max_session, partial(listed_price, own=own))
 
-    def resume(self, taken: HistorySnapshot, charges: Sequence[Charge]) -> None:
-        """Resume the conversation and its cost; calls left open are answered, and stored as such."""
-        self.conversation.resume(taken)
+    def resume(
+        self, taken: HistorySnapshot, charges: Sequence[Charge], answers: Mapping[str, str] | None = None
+    ) -> None:
+        """Resume the conversation and its cost; calls left open are answered, and stored as such.
+
+        With `answers` its last turn will go on, as `History.resume` says.
+        """
+        self.conversation.resume(taken, answers)
         self.conversation.hand_over()
         self.meter.resume(charges)
 
@@ -126,6 +131,13 @@ class Chat:
     ) -> TurnEnded:
         """Run one turn on the person's words, and on what came to its end since the last one."""
         attached = "\n\n".join(filter(None, (attached, await self._news())))
+        return await self._turn(provider, emit).run(text, attached, pictures)
+
+    async def resume_turn(self, provider: Provider, emit: Callable[[RunEvent], None]) -> TurnEnded:
+        """Resume the turn that the conversation was resumed in."""
+        return await self._turn(provider, emit).resume()
+
+    def _turn(self, provider: Provider, emit: Callable[[RunEvent], None]) -> Turn:
         agent, retry = self._config.agent, self._config.tools.retry
         limits = RetryLimits(retry.retries, retry.first_wait, retry.longest_wait)
         calls = Calls(self._pipeline, self._tools.spec, limits, emit, self._instructions.behind)
@@ -140,7 +152,7 @@ class Chat:
             self.meter,
             ModelSummarizer(provider, self.meter, self._window.room),
         )
-        return await Turn(means, agent.max_turns, agent.timeout or None, emit).run(text, attached, pictures)
+        return Turn(means, agent.max_turns, agent.timeout or None, emit)
 
     async def _opening(self) -> Message:
         """Return the system prompt; it is made once, for services keep what begins with the same bytes."""

@@ -123,7 +123,7 @@ class History:
     """Messages in order. Each is put in line for the store as soon as `hand_over` is called.
 
     A conversation goes on where it cannot be stored: `warn` is called once, and what is owed is stored
-    later, in order.
+    later, in order. `unanswered` are the calls of the last reply that have no result yet.
     """
 
     def __init__(
@@ -139,14 +139,18 @@ class History:
         self._place = 0
         self._owed: deque[Line] = deque()
         self._handed_over: deque[tuple[Line, Pending]] = deque()
-        self._unanswered: dict[str, ToolCall] = {}
+        self.unanswered: dict[str, ToolCall] = {}
         self._ids: set[str] = set()
         self._warned = False
         self.sends_pictures = True
         """Whether the pictures of messages are sent; a service that refused them is not sent them again."""
 
-    def resume(self, taken: HistorySnapshot) -> None:
-        """Resume a conversation; calls that it left open are answered first."""
+    def resume(self, taken: HistorySnapshot, answers: Mapping[str, str] | None = None) -> None:
+        """Resume a conversation; calls that it left open are answered first.
+
+        With `answers` its last turn is to be resumed, too: the calls named there are answered so, others stay
+        open, and a last reply without calls counts as one that broke off.
+        """
         self.messages[:] = taken.messages
         self._places[:] = taken.places
         self._place, self.turn = taken.last_place, taken.last_turn
@@ -154,8 +158,15 @@ class History:
         answered = {message.call_id for message in self.messages}
         last = next((message for message in reversed(self.messages) if message.calls), None)
         calls = last.calls if last is not None else ()
-        self._unanswered = {call.id: call for call in calls if call.id not in answered}
-        self.close(BROKEN_OFF)
+        self.unanswered = {call.id: call for call in calls if call.id not in answered}
+        if answers is None:
+            self.close(BROKEN_OFF)
+            return
+        for call_id, text in answers.items():
+            self.answer(call_id, text)
+        if self.messages and self.messages[-1].role == "assistant" and not self.messages[-1].calls:
+            self.messages.pop()
+            self._places.pop()
 
     def say(self, text: str, attached: str = "", pictures: tuple[Picture, ...] = ()) -> None:
         """Add the person's message, a new turn; `attached` goes along and is kept apart from the words.
@@ -181,7 +192,7 @@ class History:
         came, calls = calls, tuple(self._with_own_id(call) for call in calls)
         # What goes back as it came names the calls by the ids they came with.
         verbatim = verbatim if calls == came else None
-        self._unanswered = {call.id: call for call in calls}
+        self.unanswered = {call.id: call for call in calls}
         body: Json = [[call.id, call.tool, self._masked(call)] for call in calls]
         if text or calls:
             message = Message("assistant", text, calls, verbatim=verbatim)
@@ -192,12 +203,12 @@ class History:
 
     def answer(self, call_id: str, text: str) -> None:
         """Add the result of a call."""
-        self._unanswered.pop(call_id, None)
+        self.unanswered.pop(call_id, None)
         self._add(Message("tool", text, call_id=call_id), {"text": text, "call_id": call_id})
 
     def close(self, result: str = CANCELLED) -> None:
         """Answer what was left unanswered, so that the history stays valid."""
-        for call_id in tuple(self._unanswered):
+        for call_id in tuple(self.unanswered):
             self.answer(call_id, result)
 
     def compact(self, kept: int, summary: str, charge: Charge = _FREE) -> None:
@@ -217,7 +228,7 @@ class History:
             self._owe("clear", None)
         self.messages.clear()
         self._places.clear()
-        self._unanswered.clear()
+        self.unanswered.clear()
         self._ids.clear()
 
     def take_back(self) -> None:

@@ -8,8 +8,9 @@ how events look is the interfaces'.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -116,7 +117,7 @@ class Turn:
     async def delegated(self, task: str) -> TurnEnded:
         """Run the turn on a task that a model wrote: nobody's words, and no turn of the session's own."""
         self._is_delegated = True
-        return await self._run(task, "", ())
+        return await self._run(partial(self._begin, task, "", ()))
 
     async def run(self, text: str, attached: str = "", pictures: tuple[Picture, ...] = ()) -> TurnEnded:
         """Run the turn on the person's words; fenced text (`attached`) and `pictures` go with them.
@@ -124,11 +125,19 @@ class Turn:
         Whatever stops the turn, the history is put right and its end is reported; then the error travels on.
         """
         self._means.meter.begin_turn()
-        return await self._run(text, attached, pictures)
+        return await self._run(partial(self._begin, text, attached, pictures))
 
-    async def _run(self, text: str, attached: str, pictures: tuple[Picture, ...]) -> TurnEnded:
+    async def resume(self) -> TurnEnded:
+        """Resume a turn that broke off: run the calls that are open, and ask for what follows."""
+        self._means.meter.begin_turn()
+        for text in _texts_of_turn(self._means.conversation.messages):
+            self._texts.append(text)
+            self._emit(Text(text))
+        return await self._run(partial(self._begin, None, "", ()))
+
+    async def _run(self, begin: Callable[[], Awaitable[bool]]) -> TurnEnded:
         try:
-            if not await self._begin(text, attached, pictures):
+            if not await begin():
                 return self._end(EndReason.CONTEXT)
             reason = EndReason.TIMEOUT
             with trio.move_on_after(self._seconds):
@@ -148,13 +157,15 @@ class Turn:
             self._end(EndReason.CANCELLED)
             raise
 
-    async def _begin(self, text: str, attached: str, pictures: tuple[Picture, ...]) -> bool:
-        """Ground the URLs in the person's words before anything is made of them.
+    async def _begin(self, text: str | None, attached: str, pictures: tuple[Picture, ...]) -> bool:
+        """Ground the URLs in the person's words before anything is made of them; without words, it has begun.
 
         A message that is too long to be sent is dropped, so that others can follow.
         """
         conversation, pipeline = self._means.conversation, self._means.pipeline
         self._system = await self._means.opening()
+        if text is None:
+            return True
         conversation.say(text, attached, pictures)
         try:
             await self._request()
@@ -189,6 +200,8 @@ class Turn:
     async def _rounds(self) -> EndReason:
         conversation = self._means.conversation
         try:
+            if calls := tuple(conversation.unanswered.values()):
+                await self._answer(calls)
             for _ in range(self._max_turns):
                 if why := self._means.meter.objection(self._model):
                     self._emit(Alert(why))
@@ -196,8 +209,7 @@ class Turn:
                 calls = await self._ask()
                 if not calls:
                     return EndReason.DONE
-                await self._means.calls.run(calls, conversation.answer)
-                conversation.hand_over()
+                await self._answer(calls)
             return EndReason.MAX_TURNS
         except TooLong as error:
             self._emit(Alert(str(error)))
@@ -205,6 +217,10 @@ class Turn:
         finally:
             conversation.close()
             await self._stored()
+
+    async def _answer(self, calls: tuple[ToolCall, ...]) -> None:
+        await self._means.calls.run(calls, self._means.conversation.answer)
+        self._means.conversation.hand_over()
 
     async def _request(self) -> Request:
         """Return what is sent; a conversation that has got too long is summed up first, if it can be."""
@@ -296,3 +312,13 @@ class Turn:
         """Store the messages, also in a turn that is being cancelled."""
         with trio.move_on_after(_CLOSING_SECONDS, shield=True):
             await self._means.conversation.store()
+
+
+def _texts_of_turn(messages: Sequence[Message]) -> list[str]:
+    """Return the texts of the model since the person's last message."""
+    texts: list[str] = []
+    for message in reversed(messages):
+        if message.role == "user":
+            break
+        texts += [message.text] if message.role == "assistant" and message.text else []
+    return texts[::-1]

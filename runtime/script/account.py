@@ -21,6 +21,7 @@ from .expect import Expectation, Happened
 
 if TYPE_CHECKING:
     from ..slash import SlashResult
+    from .recorded import StepOutcome
     from .script import ScriptStep
 
 __all__ = ["RunPrinter"]
@@ -43,18 +44,27 @@ class RunPrinter:
         self._calls = self._denied = 0
         self.happened = Happened()
 
-    def begin(self, step: ScriptStep, number: int | None) -> None:
-        """Begin a step; `number` is None where it is the only one."""
+    def begin(self, step: ScriptStep, number: int | None, *, is_recorded: bool = False) -> None:
+        """Begin a step; `number` is None where it is the only one. What came of it may be on record."""
         self.happened = Happened()
         if number is None:
             return
         event = {"schema": SCHEMA, "type": "step", "number": number, "line": step.line, "said": step.text}
-        self._printer.event(event)
+        self._printer.event({**event, **({"recorded": True} if is_recorded else {})})
         first, *rest = step.text.split("\n")
         self._printer.note("")
-        self._printer.note(f"{number:>2} › {visible(first)}")
+        self._printer.note(f"{number:>2} › {visible(first)}{' (on record)' if is_recorded else ''}")
         for line in rest:
             self._printer.note(f"   · {visible(line)}")
+
+    def recall(self, outcome: StepOutcome) -> None:
+        """Print what is on record of a step, as if it happened now."""
+        for result in outcome.results:
+            self.hear(CallStarted(result.call))
+            self.hear(CallEnded(result))
+        for ended in outcome.turns:
+            self.hear(Text(ended.text))
+            self.hear(ended)
 
     def hear(self, event: RunEvent) -> None:
         """Take in one event of the session."""

@@ -45,6 +45,12 @@ class ScriptStep:
     expected: list[Expectation] = field(default_factory=list)
     file: str = ""
 
+    @property
+    def command(self) -> str:
+        """The name of its slash command, however that was typed; "" where it has none."""
+        spec = self.slash.command if self.slash is not None else None
+        return spec.name if spec is not None else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Script:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from .differences import difference, differences
     from .grants import grant_line, grant_lines, grant_named, revoke, revoked, take_in
+    from .keyed import CallRecord, LeftOff, OpenCall, left_off
     from .page import SessionRecord, page_lines, session_record
     from .store import (
         ResumedSession,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         expire,
         find,
         fork,
+        lease,
         lock,
         new_session_id,
         own_record,
@@ -50,10 +52,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "CallRecord",
     "CheckpointNotice",
     "Current",
     "EventRelay",
+    "LeftOff",
     "NoApprover",
+    "OpenCall",
     "ResumedSession",
     "SessionRecord",
     "SessionStore",
@@ -78,6 +83,8 @@ __all__ = [
     "jobs_of",
     "keeping_of",
     "last_lines",
+    "lease",
+    "left_off",
     "lock",
     "new_session_id",
     "news_of",
@@ -101,6 +108,7 @@ _HOMES = {
     "session_record": ".page",
     "page_lines": ".page",
     "SessionRecord": ".page",
+    "CallRecord": ".keyed",
     "CheckpointNotice": ".current",
     "Current": ".current",
     "EventRelay": ".current",
@@ -127,6 +135,10 @@ _HOMES = {
     "jobs_of": ".current",
     "keeping_of": ".current",
     "last_lines": ".text",
+    "lease": ".store",
+    "LeftOff": ".keyed",
+    "OpenCall": ".keyed",
+    "left_off": ".keyed",
     "lock": ".store",
     "new_session_id": ".store",
     "news_of": ".current",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from leeward.memory.checkpoints import CheckpointStore
-from leeward.memory.sessions import Catalog, Charge, Conversation, SessionInUse, SessionLock, Transcript
+from leeward.memory.sessions import (
+    Catalog,
+    Charge,
+    Conversation,
+    KeyedRuns,
+    SessionInUse,
+    SessionLock,
+    Transcript,
+    key_lock,
+)
 from leeward.security.call import Status
 from leeward.security.lazy import dataclass
 from leeward.security.session import (
@@ -43,13 +51,17 @@ from leeward.security.trust import TrustLevel
 
 from ..describe import gates_off
 from ..exits import CliError, Exit
+from .current import states_of
 from .history import origins_of, taken_up
 
 if TYPE_CHECKING:
     from leeward.memory.audit import AuditLogger, Record, Unfinished
+    from leeward.memory.checkpoints import CheckpointStore
+    from leeward.memory.database import Database
     from leeward.security.kinds import Json
+    from leeward.security.ports import Clock
 
-    from ..config import Loaded
+    from ..config import Config, Loaded
     from ..conversation import HistorySnapshot
 
 __all__ = [
@@ -60,6 +72,7 @@ __all__ = [
     "expire",
     "find",
     "fork",
+    "lease",
     "lock",
     "new_session_id",
     "own_record",
@@ -83,14 +96,28 @@ class SessionStore:
     transcript: Transcript
     catalog: Catalog
     states: CheckpointStore
+    keys: KeyedRuns
     database: Path
+
+    @classmethod
+    def of(cls, database: Database, clock: Clock, audit: AuditLogger, config: Config) -> SessionStore:
+        """Return it for an open database."""
+        return cls(
+            audit,
+            Transcript(database, clock),
+            Catalog(database, clock),
+            states_of(config, database, clock),
+            KeyedRuns(database, clock),
+            database.path,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ResumedSession:
     """A session as it was left: its state, its conversation, what it has cost, and how it is listed.
 
-    `events` are recorded because it is resumed, `notices` are shown to the person.
+    `events` are recorded because it is resumed. `notices`, and the lines about `unknown` outcomes of calls,
+    are shown to the person.
     """
 
     session: Session
@@ -100,6 +127,7 @@ class ResumedSession:
     events: tuple[Event, ...]
     notices: tuple[str, ...]
     lapsed: bool
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -169,18 +197,20 @@ async def expire(kept: SessionStore, retention_days: float, most: int | None = N
 
 
 async def delete(kept: SessionStore, session: str) -> None:
-    """Delete the conversation of a session; its audit stays.
+    """Delete the conversation of a session; its audit stays, and its key is not free again.
 
     Raises:
-        CliError: it is open.
+        CliError: it is open, or its key is in use.
         RecordError: it could not be deleted.
     """
-    taken = lock(kept.database, session)
-    try:
+    digest = await kept.keys.key_of(session)
+    with ExitStack() as stack:
+        if digest is not None:
+            # A run has its key before it has its session open, and after.
+            stack.callback(lease(kept.database, digest, f"the key of session {session}").release)
+        stack.callback(lock(kept.database, session).release)
         await kept.audit.settle(session)
         await kept.catalog.delete(session)
-    finally:
-        taken.release()
 
 
 def new_session_id() -> str:
@@ -241,6 +271,24 @@ def lock(database: Path, session: str) -> SessionLock:
         ) from error
 
 
+def lease(database: Path, digest: str, what: str) -> SessionLock:
+    """Take the right to run what has a key, which is one of the sessions of a database.
+
+    Raises:
+        CliError: another run has it, here or in another process.
+        RecordError: the lock cannot be made.
+    """
+    try:
+        return key_lock(database, digest, what)
+    except SessionInUse as error:
+        raise CliError(
+            Exit.PRECONDITION,
+            "KEY_IN_USE",
+            str(error),
+            suggestion="wait for that run to end; the same command then gives its answer",
+        ) from error
+
+
 async def take_up(kept: SessionStore, found: Conversation, fresh: Session, digest: str) -> ResumedSession:
     """Return a session as it was left; `fresh` is one without a past, of its id and under today's policy.
 
@@ -263,7 +311,10 @@ async def take_up(kept: SessionStore, found: Conversation, fresh: Session, diges
     notices = tuple(_notices(fold, lapsed=lapsed))
     # The level of autonomy was set for that time only.
     session = replace(fold.session, policy=fresh.policy)
-    return ResumedSession(session, taken_up(recall), recall.charges, found, tuple(happened), notices, lapsed)
+    unknown = tuple(unknown_lines(fold.without_end))
+    return ResumedSession(
+        session, taken_up(recall), recall.charges, found, tuple(happened), notices, lapsed, unknown
+    )
 
 
 async def fork(kept: SessionStore, source: Conversation, turn: int | None = None) -> str:
@@ -371,7 +422,6 @@ def _notices(fold: _Fold, *, lapsed: bool) -> Iterator[str]:
             "the workspace or the configuration is another one than before: what was always-allowed in this "
             "session, and what made a tool more trusted, no longer counts"
         )
-    yield from unknown_lines(fold.without_end)
 
 
 def unknown_lines(calls: Sequence[Decided | Unfinished]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from leeward.security.text import visible
 from leeward.security.trust import Origin
 from leeward.security.url import Provenance, Url, parse_place
 
-from ..app import Runtime
+from ..app import RuntimeSession
 from ..audit import explanation_of, record_lines, records_of
 from ..config import COMMANDS_FOLDER, trust_in
 from ..console import Startup
@@ -101,7 +101,7 @@ def parse(line: str) -> SlashCommand | None:
     return SlashCommand(line.strip(), name, (found[2] or "").strip(), _BY_NAME.get(name))
 
 
-async def dispatch(runtime: Runtime, slash: SlashCommand) -> SlashResult:
+async def dispatch(runtime: RuntimeSession, slash: SlashCommand) -> SlashResult:
     """Carry a command out. The URLs in it are given before anything else happens."""
     await runtime.give(slash.line, Provenance.SLASH)
     if slash.command is None:
@@ -115,7 +115,7 @@ async def dispatch(runtime: Runtime, slash: SlashCommand) -> SlashResult:
         return failed(f"usage: {command.usage}")
 
 
-async def _own(runtime: Runtime, slash: SlashCommand) -> SlashResult:
+async def _own(runtime: RuntimeSession, slash: SlashCommand) -> SlashResult:
     """Send what a command that is a file holds: the person's own as their words, the project's as data."""
     policy = runtime.pipeline.session.policy
     try:
@@ -133,7 +133,7 @@ async def _own(runtime: Runtime, slash: SlashCommand) -> SlashResult:
     return SlashResult(turn=(f"{slash.line}\n\n{_PROJECT_COMMAND}", text))
 
 
-async def _help(runtime: Runtime, argument: str) -> SlashResult:
+async def _help(runtime: RuntimeSession, argument: str) -> SlashResult:
     """List the commands by subject, those of one subject, or one command."""
     name = argument.lstrip("/").lower()
     shown = {name: SUBJECTS[name]} if name in SUBJECTS else {} if name else SUBJECTS
@@ -146,7 +146,7 @@ async def _help(runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult("\n".join(lines))
 
 
-def _file_lines(runtime: Runtime, name: str) -> list[str]:
+def _file_lines(runtime: RuntimeSession, name: str) -> list[str]:
     """Return a line for each command that is a file, or for the one of a name."""
     brought = project_commands(trust_in(runtime.places), runtime.pipeline.session.policy)
     found = {one.name: (one, "this workspace's") for one in brought}
@@ -164,17 +164,17 @@ def _help_line(command: SlashCommandSpec) -> str:
     return f"{command.usage:<{_USAGE}}{below}  {command.summary}{also}"
 
 
-async def _clear(runtime: Runtime, _argument: str) -> SlashResult:
+async def _clear(runtime: RuntimeSession, _argument: str) -> SlashResult:
     await runtime.clear()
     return SlashResult("conversation, URLs, labels and grants of this session are forgotten")
 
 
-async def _new(runtime: Runtime, _argument: str) -> SlashResult:
+async def _new(runtime: RuntimeSession, _argument: str) -> SlashResult:
     await runtime.new_session()
     return SlashResult(f"session {runtime.session_id}")
 
 
-async def _resume(runtime: Runtime, argument: str) -> SlashResult:
+async def _resume(runtime: RuntimeSession, argument: str) -> SlashResult:
     try:
         left = await runtime.resume(argument)
     except CliError as error:
@@ -182,13 +182,13 @@ async def _resume(runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult("\n".join(last_lines(left.conversation, left.taken)))
 
 
-async def _sessions(runtime: Runtime, _argument: str) -> SlashResult:
+async def _sessions(runtime: RuntimeSession, _argument: str) -> SlashResult:
     found = await runtime.kept.catalog.sessions(_RECORDS, runtime.pipeline.session.policy.workspace)
     lines = [session_line(one, where=False) for one in found]
     return SlashResult("\n".join(lines) or "this workspace has no conversation yet")
 
 
-async def _fork(runtime: Runtime, argument: str) -> SlashResult:
+async def _fork(runtime: RuntimeSession, argument: str) -> SlashResult:
     if argument and not (argument.isascii() and argument.isdigit() and len(argument) < 7):
         raise Misused
     try:
@@ -199,11 +199,11 @@ async def _fork(runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult("\n".join(last_lines(left.conversation, left.taken)))
 
 
-async def _compact(runtime: Runtime, _argument: str) -> SlashResult:
+async def _compact(runtime: RuntimeSession, _argument: str) -> SlashResult:
     return SlashResult("" if await runtime.compact() else "there is nothing to sum up")
 
 
-async def _browse(runtime: Runtime, argument: str) -> SlashResult:
+async def _browse(runtime: RuntimeSession, argument: str) -> SlashResult:
     url, _, question = argument.partition(" ")
     if not url:
         return SlashResult("\n".join(known_lines(runtime.pipeline.session)))
@@ -220,7 +220,7 @@ async def _browse(runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult(result.shown, came_in=True)
 
 
-async def _forget(runtime: Runtime, text: str) -> SlashResult:
+async def _forget(runtime: RuntimeSession, text: str) -> SlashResult:
     """Withdraw one URL or address; if another known one still covers it, the answer names that."""
     known = parse_place(text) or parse_place(f"https://{text}")
     if known is None or not text:
@@ -232,12 +232,12 @@ async def _forget(runtime: Runtime, text: str) -> SlashResult:
     return SlashResult(f"forgotten: {visible(known.text)}{still}")
 
 
-async def _tools(runtime: Runtime, _argument: str) -> SlashResult:
+async def _tools(runtime: RuntimeSession, _argument: str) -> SlashResult:
     session = runtime.pipeline.session
     return SlashResult("\n".join(tool_line(spec, session) for spec in runtime.tools.specs()))
 
 
-async def _model(runtime: Runtime, argument: str) -> SlashResult:
+async def _model(runtime: RuntimeSession, argument: str) -> SlashResult:
     if argument:
         try:
             await runtime.switch_model(argument)
@@ -246,11 +246,11 @@ async def _model(runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult(visible(runtime.provider.name))
 
 
-async def _cost(runtime: Runtime, _argument: str) -> SlashResult:
+async def _cost(runtime: RuntimeSession, _argument: str) -> SlashResult:
     return SlashResult("\n".join(map(visible, cost_lines(runtime.talk.meter))))
 
 
-async def _audit(runtime: Runtime, argument: str) -> SlashResult:
+async def _audit(runtime: RuntimeSession, argument: str) -> SlashResult:
     words = argument.split()
     if words[:1] == ["why"] and len(words) < 3:
         return await _why(runtime, "".join(words[1:]))
@@ -265,7 +265,7 @@ async def _audit(runtime: Runtime, argument: str) -> SlashResult:
     return _records(await runtime.audit.list_records(runtime.session_id, limit))
 
 
-async def _why(runtime: Runtime, argument: str) -> SlashResult:
+async def _why(runtime: RuntimeSession, argument: str) -> SlashResult:
     """Explain a call of this session: each gate's answer, and what would have allowed it."""
     if len(argument.split()) > 1:
         raise Misused
@@ -280,7 +280,7 @@ def _records(records: list[Record]) -> SlashResult:
     return SlashResult("\n".join(record_lines(records))) if records else failed("there is no such record")
 
 
-async def _overflow(runtime: Runtime, _argument: str) -> SlashResult:
+async def _overflow(runtime: RuntimeSession, _argument: str) -> SlashResult:
     kept = await runtime.overflow.entries(runtime.session_id)
     lines = [
         f"{entry.id}  {entry.chars} characters in {entry.lines} lines, from {entry.origin},"
@@ -290,19 +290,19 @@ async def _overflow(runtime: Runtime, _argument: str) -> SlashResult:
     return SlashResult("\n".join(lines) or "nothing was too long to show")
 
 
-async def _status(runtime: Runtime, _argument: str) -> SlashResult:
+async def _status(runtime: RuntimeSession, _argument: str) -> SlashResult:
     lines = [*status_lines(runtime.pipeline.session, runtime.provider.name, runtime.loaded.filters)]
     lines += bound_lines(runtime.config, runtime.sandbox)
     return SlashResult("\n".join(lines), data={"bounds": bounds_of(runtime.config, runtime.sandbox)})
 
 
-async def _show(_runtime: Runtime, argument: str) -> SlashResult:
+async def _show(_runtime: RuntimeSession, argument: str) -> SlashResult:
     if argument and not (argument.isascii() and argument.isdigit() and len(argument) < 7):
         raise Misused
     return SlashResult("results can only be opened at a terminal", failed=True, opens=argument)
 
 
-async def _copy(runtime: Runtime, _argument: str) -> SlashResult:
+async def _copy(runtime: RuntimeSession, _argument: str) -> SlashResult:
     answers = (one.text for one in reversed(runtime.conversation.messages) if one.role == "assistant")
     text = next((text for text in answers if text.strip()), "")
     if not text:
@@ -315,11 +315,11 @@ async def _copy(runtime: Runtime, _argument: str) -> SlashResult:
     )
 
 
-async def _editor(_runtime: Runtime, _argument: str) -> SlashResult:
+async def _editor(_runtime: RuntimeSession, _argument: str) -> SlashResult:
     return SlashResult("an editor can only be opened at a terminal", failed=True, edits=True)
 
 
-async def _doctor(runtime: Runtime, _argument: str) -> SlashResult:
+async def _doctor(runtime: RuntimeSession, _argument: str) -> SlashResult:
     trust = await trio.to_thread.run_sync(trust_in, runtime.places)
     found = await diagnosis.findings_of(Startup(runtime.loaded, runtime.places, None, trust))
     return SlashResult(
@@ -328,18 +328,18 @@ async def _doctor(runtime: Runtime, _argument: str) -> SlashResult:
     )
 
 
-async def _skill(runtime: Runtime, argument: str) -> SlashResult:
+async def _skill(runtime: RuntimeSession, argument: str) -> SlashResult:
     if not argument:
         return SlashResult(await skills_text(runtime))
     turn = await skill_turn(runtime, argument)
     return SlashResult("no skill is followed any more" if turn is None else "", turn)
 
 
-async def _init(_runtime: Runtime, argument: str) -> SlashResult:
+async def _init(_runtime: RuntimeSession, argument: str) -> SlashResult:
     return SlashResult(turn=("\n\n".join(filter(None, (_FIRST_INSTRUCTIONS, argument))), ""))
 
 
-async def _context(runtime: Runtime, _argument: str) -> SlashResult:
+async def _context(runtime: RuntimeSession, _argument: str) -> SlashResult:
     filled, most = runtime.talk.filled(), runtime.config.agent.context_tokens
     whole = sum(filled.values())
     room = f" of {most} ({100 * whole / most:.1f} %)" if most else "; the configuration names no limit"
@@ -348,25 +348,25 @@ async def _context(runtime: Runtime, _argument: str) -> SlashResult:
     return SlashResult("\n".join(lines), data={"tokens": dict(filled), "limit": most or None})
 
 
-async def _config(runtime: Runtime, argument: str) -> SlashResult:
+async def _config(runtime: RuntimeSession, argument: str) -> SlashResult:
     """Show the values that are not the default, or those whose key begins so, with where each was set."""
     lines = config_lines(runtime.loaded, argument)
     what = f"no key begins with {visible(argument)}" if argument else "every value is the default"
     return SlashResult("\n".join(lines) or what, failed=bool(argument) and not lines)
 
 
-async def _todo(runtime: Runtime, _argument: str) -> SlashResult:
+async def _todo(runtime: RuntimeSession, _argument: str) -> SlashResult:
     return SlashResult("\n".join(map(visible, runtime.todo.lines())) or "the model has no task list")
 
 
-async def _exit(_runtime: Runtime, _argument: str) -> SlashResult:
+async def _exit(_runtime: RuntimeSession, _argument: str) -> SlashResult:
     return SlashResult(exit=True)
 
 
-def _text_handler(tell: Callable[[Runtime, str], Awaitable[str]]) -> Handler:
+def _text_handler(tell: Callable[[RuntimeSession, str], Awaitable[str]]) -> Handler:
     """Return a command that has something to say, or fails with why it has not."""
 
-    async def handler(runtime: Runtime, argument: str) -> SlashResult:
+    async def handler(runtime: RuntimeSession, argument: str) -> SlashResult:
         try:
             return SlashResult(await tell(runtime, argument))
         except (CliError, ToolError) as error:

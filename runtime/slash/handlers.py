@@ -28,7 +28,7 @@ from ..exits import CliError, Exit
 from ..sessions import difference, export_lines, job_lines, own_record, page_lines, session_record
 
 if TYPE_CHECKING:
-    from ..app import Runtime
+    from ..app import RuntimeSession
 
 __all__ = [
     "diff_text",
@@ -46,7 +46,7 @@ _OFF = "checkpoints are off: see [tools.shell] checkpoints"
 _MOST_LINES = 400
 
 
-async def undo_text(runtime: Runtime, argument: str) -> str:
+async def undo_text(runtime: RuntimeSession, argument: str) -> str:
     """Take back what the last call changed that is not taken back; say what was put back.
 
     Raises:
@@ -56,7 +56,7 @@ async def undo_text(runtime: Runtime, argument: str) -> str:
     return await _turned(runtime, argument, undo=True)
 
 
-async def redo_text(runtime: Runtime, argument: str) -> str:
+async def redo_text(runtime: RuntimeSession, argument: str) -> str:
     """Do again what was taken back last.
 
     Raises:
@@ -65,7 +65,7 @@ async def redo_text(runtime: Runtime, argument: str) -> str:
     return await _turned(runtime, argument, undo=False)
 
 
-async def diff_text(runtime: Runtime, argument: str) -> str:
+async def diff_text(runtime: RuntimeSession, argument: str) -> str:
     """Show what the last call changed, or with "all" every call of the session.
 
     Raises:
@@ -91,7 +91,7 @@ async def diff_text(runtime: Runtime, argument: str) -> str:
     return "\n".join([f"{head}: {_count(len(changes))} changed", *lines[:_MOST_LINES], *rest, *running])
 
 
-async def _turned(runtime: Runtime, argument: str, *, undo: bool) -> str:
+async def _turned(runtime: RuntimeSession, argument: str, *, undo: bool) -> str:
     word = "undo" if undo else "redo"
     if argument not in {"", "force"}:
         raise CliError(Exit.ARG_ERROR, "USAGE", f"usage: /{word} [force]")
@@ -110,7 +110,7 @@ async def _turned(runtime: Runtime, argument: str, *, undo: bool) -> str:
     return "\n".join(_lines(turned, word))
 
 
-def _running(runtime: Runtime) -> list[str]:
+def _running(runtime: RuntimeSession) -> list[str]:
     """Say of each background command that runs that what it changes is no step yet."""
     return [
         f"{job.id} still runs: what it changes is shown and undone once it has ended (/jobs stop {job.id})"
@@ -119,14 +119,14 @@ def _running(runtime: Runtime) -> list[str]:
     ]
 
 
-async def _record(runtime: Runtime, word: str, forced: bool, step: Step, paths: int) -> None:
+async def _record(runtime: RuntimeSession, word: str, forced: bool, step: Step, paths: int) -> None:
     """Put on record what is about to be done; where that cannot be, nothing is."""
     now = runtime.pipeline.session.now
     event = Restored(now, step.call, step.id, word, paths, forced=forced)
     await runtime.audit.append(runtime.session_id, event)
 
 
-def _event(runtime: Runtime, word: str, turned: Turned, *, forced: bool) -> Restored:
+def _event(runtime: RuntimeSession, word: str, turned: Turned, *, forced: bool) -> Restored:
     now, step, count = runtime.pipeline.session.now, turned.step, len(turned.paths)
     return Restored(now, step.call, step.id, word, count, done=True, left=len(turned.left), forced=forced)
 
@@ -138,7 +138,7 @@ def _lines(turned: Turned, word: str) -> Iterator[str]:
     yield from (f"  not {shown_name(path)}: {visible(why)}" for path, why in turned.left)
 
 
-def _points(runtime: Runtime) -> Checkpoints:
+def _points(runtime: RuntimeSession) -> Checkpoints:
     if runtime.checkpoints is None:
         raise CliError(Exit.PRECONDITION, "OFF", _OFF)
     return runtime.checkpoints
@@ -155,7 +155,7 @@ def _count(number: int) -> str:
 _SHOWN = 20  # lines
 
 
-async def export_text(runtime: Runtime, argument: str) -> str:
+async def export_text(runtime: RuntimeSession, argument: str) -> str:
     """Write the session to a new file: a page, or Markdown where its name ends so.
 
     Raises:
@@ -180,7 +180,7 @@ async def export_text(runtime: Runtime, argument: str) -> str:
     return f"written to {visible(str(path))}"
 
 
-async def jobs_text(runtime: Runtime, argument: str) -> str:
+async def jobs_text(runtime: RuntimeSession, argument: str) -> str:
     """List all jobs, show one with its latest output, or end one.
 
     Raises:
@@ -203,7 +203,7 @@ _USAGE = "usage: /memory [ID | delete ID | everywhere ID]"
 _NOTES = 1000
 
 
-async def notes_text(runtime: Runtime, argument: str) -> str:
+async def notes_text(runtime: RuntimeSession, argument: str) -> str:
     """List the notes of this workspace, show one, delete it, or let it hold everywhere.
 
     Raises:
@@ -230,7 +230,7 @@ async def notes_text(runtime: Runtime, argument: str) -> str:
     raise CliError(Exit.ARG_ERROR, "USAGE", _USAGE)
 
 
-async def servers_text(runtime: Runtime, argument: str) -> str:
+async def servers_text(runtime: RuntimeSession, argument: str) -> str:
     """Show the servers, or one of them with its tools; end one, which the next call starts again.
 
     Raises:

@@ -13,7 +13,7 @@ from leeward.security.lazy import dataclass
 if TYPE_CHECKING:
     from leeward.security.kinds import Json
 
-    from ..app import Runtime
+    from ..app import RuntimeSession
 
 __all__ = ["Handler", "Misused", "SlashCommandSpec", "SlashResult", "failed"]
 
@@ -41,7 +41,7 @@ class SlashResult:
     edits: bool = False
 
 
-Handler: TypeAlias = "Callable[[Runtime, str], Awaitable[SlashResult]]"
+Handler: TypeAlias = "Callable[[RuntimeSession, str], Awaitable[SlashResult]]"
 
 
 @dataclass(frozen=True, slots=True)

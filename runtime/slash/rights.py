@@ -15,7 +15,7 @@ from leeward.security.session import AutonomySet, BreakerReset, Grant, Granted
 from leeward.security.text import redact_text, visible
 from leeward.security.trust import TrustLevel
 
-from ..app import Runtime
+from ..app import RuntimeSession
 from ..describe import permission_lines, trust_line
 from ..exits import CliError
 from ..sessions import grant_lines, revoke, take_in
@@ -32,7 +32,7 @@ _PLAN = (
 )
 
 
-async def set_permissions(runtime: Runtime, argument: str) -> SlashResult:
+async def set_permissions(runtime: RuntimeSession, argument: str) -> SlashResult:
     """Show rules and grants, allow something for this session, or take a grant back."""
     await take_in(runtime.pipeline)
     session = runtime.pipeline.session
@@ -59,14 +59,14 @@ async def set_permissions(runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult(f"allowed for this session: {what} ({grant.id})")
 
 
-async def _revoked(runtime: Runtime, name: str) -> SlashResult:
+async def _revoked(runtime: RuntimeSession, name: str) -> SlashResult:
     try:
         return SlashResult(await revoke(name, runtime.grants, runtime.pipeline))
     except CliError as error:
         return failed(error.message)
 
 
-async def set_trust(runtime: Runtime, argument: str) -> SlashResult:
+async def set_trust(runtime: RuntimeSession, argument: str) -> SlashResult:
     """Show how far each tool is trusted, set it, or lift the breaker."""
     session = runtime.pipeline.session
     words = argument.split()
@@ -92,7 +92,7 @@ async def set_trust(runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult(f"{tool} is {level.name.lower()} for this session")
 
 
-async def _trust_server(runtime: Runtime, source: str, level: TrustLevel) -> SlashResult:
+async def _trust_server(runtime: RuntimeSession, source: str, level: TrustLevel) -> SlashResult:
     """Set the level of each tool of a server, as it is now."""
     names = [spec.name for spec in runtime.tools.specs() if spec.source == source]
     if not names:
@@ -102,7 +102,7 @@ async def _trust_server(runtime: Runtime, source: str, level: TrustLevel) -> Sla
     return SlashResult(f"{visible(source)} is {level.name.lower()} for this session: {', '.join(names)}")
 
 
-async def set_labels(runtime: Runtime, argument: str) -> SlashResult:
+async def set_labels(runtime: RuntimeSession, argument: str) -> SlashResult:
     """Show what was read, where a value was first seen, which files hold words of others; endorse one."""
     word, _, rest = argument.partition(" ")
     if word == "endorse":
@@ -115,7 +115,7 @@ async def set_labels(runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult(labels_text(runtime.pipeline.session, argument))
 
 
-async def set_autonomy(runtime: Runtime, argument: str) -> SlashResult:
+async def set_autonomy(runtime: RuntimeSession, argument: str) -> SlashResult:
     """Show how much is done without asking, or switch it."""
     session, wanted = runtime.pipeline.session, argument.lower()
     if wanted and wanted.upper() not in Autonomy.__members__:
@@ -125,7 +125,7 @@ async def set_autonomy(runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult(f"autonomy {runtime.pipeline.session.policy.autonomy}")
 
 
-async def plan(runtime: Runtime, argument: str) -> SlashResult:
+async def plan(runtime: RuntimeSession, argument: str) -> SlashResult:
     """Have a plan made while nothing can be changed; go back to the level before once it is decided on."""
     session, level = runtime.pipeline.session, runtime.before_plan
     if argument in {"accept", "drop"}:

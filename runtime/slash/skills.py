@@ -17,12 +17,12 @@ from ..conversation import list_skills, used
 from ..exits import CliError, Exit
 
 if TYPE_CHECKING:
-    from ..app import Runtime
+    from ..app import RuntimeSession
 
 __all__ = ["skill_turn", "skills_text"]
 
 
-async def skills_text(runtime: Runtime) -> str:
+async def skills_text(runtime: RuntimeSession) -> str:
     """Return the skills there are, a line each, and the one that is followed."""
     lines = [one.line for one in await trio.to_thread.run_sync(list_skills, runtime.skills)]
     name = runtime.pipeline.session.skill
@@ -30,7 +30,7 @@ async def skills_text(runtime: Runtime) -> str:
     return "\n".join([*(lines or ["there are no skills"]), *followed])
 
 
-async def skill_turn(runtime: Runtime, argument: str) -> tuple[str, str] | None:
+async def skill_turn(runtime: RuntimeSession, argument: str) -> tuple[str, str] | None:
     """Return the words and the marked text of a turn by a skill, or None for "off", which is done at once.
 
     Raises:

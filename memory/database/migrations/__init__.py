@@ -19,6 +19,7 @@ from .m010_grant_commands import STATEMENTS as GRANT_COMMANDS
 from .m011_call_changes import STATEMENTS as CALL_CHANGES
 from .m012_file_labels import STATEMENTS as FILE_LABELS
 from .m013_grant_effects import STATEMENTS as GRANT_EFFECTS
+from .m014_keyed_runs import STATEMENTS as KEYED_RUNS
 
 __all__ = ["MIGRATIONS"]
 
@@ -36,4 +37,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     CALL_CHANGES,
     FILE_LABELS,
     GRANT_EFFECTS,
+    KEYED_RUNS,
 )

@@ -1,0 +1,195 @@
+"""Resume a run that has a key, and put on record what its steps do, so that none is done twice.
+
+A step is written down when it begins, each of its calls when it starts and ends, each turn when it ends,
+and what came of the whole of it once it is done. The turn that broke off is resumed: calls that ended have
+their results from here, those that did not begin run now, and of the rest `--on-unknown` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from leeward.security.action import ActionBuilder
+from leeward.security.call import Outcome, Status, ToolCall, ToolResult
+from leeward.security.ports import RecordError
+from leeward.security.text import redact_text
+
+from .. import slash
+from ..events import CallEnded, CallStarted, EndReason, RunEvent, TurnEnded
+from .keyed import FoundRun, KeyedTask, is_once_only
+from .recorded import OpenStep, StepOutcome, result_row, slash_row, turn_row
+
+if TYPE_CHECKING:
+    from ..app import RuntimeSession
+    from ..exits import Json
+    from ..sessions import LeftOff, OpenCall
+    from ..slash import SlashResult
+
+__all__ = ["Journal"]
+
+# What they set ends with the process, and another attempt is another one.
+_SETTINGS = frozenset({"model", "autonomy", "plan"})
+_WITHOUT_OUTCOME = frozenset({EndReason.CANCELLED, EndReason.FAILED, EndReason.MODEL_ERROR})
+# Its kind and hash follow; secrets of a call are kept by such a mask only.
+_MASK = "[REDACTED:"
+_SKIPPED = (
+    "unknown outcome: the session broke off while this call ran, so it may have been done or not; it is not "
+    "to be done again, continue without it"
+)
+_AGAIN = (
+    "unknown outcome: the session broke off while this call ran, so it may have been done or not; it may be "
+    "done again, so ask for it again"
+)
+
+
+class Journal:
+    """What is on record of the steps of a run that has a key, and how more is put there.
+
+    With `skips` a call whose outcome is unknown is not repeated.
+    """
+
+    def __init__(self, task: KeyedTask, found: FoundRun, *, skips: bool) -> None:
+        self.session = found.session
+        self.record = found.record
+        self._task = task
+        self._found = found
+        self._keys = found.kept.keys
+        self._skips = skips
+        self._is_in_turn = found.is_in_turn
+        self._shown: dict[str, str] = {}
+        self._runtime: RuntimeSession
+        self._step = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all there is to be done is on record."""
+        return self.record.is_over(len(self._task.steps))
+
+    async def resume(self, runtime: RuntimeSession) -> None:
+        """Have a runtime resume the session, or put on record that its session is that of the key.
+
+        Raises:
+            CliError: the session is open elsewhere, or cannot be resumed.
+            RecordError: it could not be written or read.
+        """
+        self._runtime, left = runtime, self._found.left
+        if left is None:
+            self.session = runtime.session_id
+            await self._keys.begin(self._task.digest, self.session, self._task.about)
+            return
+        answers = dict(self._answers(left)) if self._is_in_turn else None
+        resumed = await runtime.resume(self.session, answers)
+        for number in sorted(self.record.done):
+            step = self._task.steps[number - 1]
+            # A grant that lapsed is given anew: the words that gave it are part of what was begun.
+            is_lost = step.command in _SETTINGS or (resumed.lapsed and step.command == "permissions")
+            if step.slash is not None and is_lost:
+                await slash.dispatch(runtime, step.slash)
+
+    def take_broken_turn(self) -> bool:
+        """Return whether the next turn is the one that broke off; it is so once."""
+        is_in_turn, self._is_in_turn = self._is_in_turn, False
+        return is_in_turn
+
+    async def begin(self, number: int, before: int) -> OpenStep:
+        """Put on record that a step begins; return what is there of it already.
+
+        Raises:
+            RecordError: it could not be written.
+        """
+        self._step, begun = number, self.record.open
+        if begun is not None and begun.number == number:
+            if self._skips and begun.outcome.slash is None and is_once_only(self._task.steps[number - 1]):
+                begun.outcome.slash = slash.SlashResult("the outcome is unknown; it was not done again")
+            self._shown |= {result.call.id: result.call.arguments for result in begun.outcome.results}
+            return begun
+        turn = self._runtime.conversation.turn
+        await self._keys.add(self.session, number, "begun", {"turn": turn, "before": before})()
+        return OpenStep(number, before, StepOutcome(turn=turn))
+
+    def hear(self, event: RunEvent) -> None:
+        """Put on record what happens in the step at hand."""
+        match event:
+            case CallStarted(call):
+                self._shown[call.id] = call.arguments
+                self._add("call", {"call": call.id, "model_id": call.model_id})
+            case CallEnded(result):
+                self._add("result", result_row(result, self._mask, self._shown))
+            case TurnEnded() if event.reason not in _WITHOUT_OUTCOME:
+                ended = turn_row(event, self._mask)
+                self._add("turn", {**ended, "turn": self._runtime.conversation.turn})
+
+    async def answered(self, result: SlashResult) -> None:
+        """Put on record what a slash command answered.
+
+        Raises:
+            RecordError: it could not be written.
+        """
+        await self._keys.add(self.session, self._step, "slash", slash_row(result, self._mask))()
+
+    async def finish(self, outcome: StepOutcome) -> None:
+        """Put on record that the step is done, and what came of it.
+
+        Raises:
+            RecordError: it could not be written.
+        """
+        outcome.turn = self._runtime.conversation.turn
+        await self._keys.close(self.session, self._step, "done", outcome.row(self._mask, self._shown))
+
+    async def end(self, model: str, head: str | None) -> None:
+        """Put on record who answered, and the head that was signed when the session ended.
+
+        Raises:
+            RecordError: it could not be written.
+        """
+        await self._keys.close(self.session, 0, "end", {"model": model, "audit_head": head})
+
+    def _mask(self, text: str) -> str:
+        return redact_text(text, self._runtime.pipeline.session.secrets)
+
+    def _add(self, kind: str, content: Json) -> None:
+        # Events from outside of steps, such as at the start of a session, are of none. What cannot be written
+        # here is missed by no step that comes to its end, which is written again, and waited for.
+        if self._step:
+            with suppress(RecordError):
+                self._keys.add(self.session, self._step, kind, content)
+
+    def _answers(self, left: LeftOff) -> Iterator[tuple[str, str]]:
+        """Yield the answers to open calls; one that is to be run or repeated just as it was stays open."""
+        for one in left.open_calls:
+            if not one.has_begun and _MASK not in one.call.arguments:
+                continue
+            if one.answer is not None:
+                text = one.answer
+            elif not self._skips and self._is_same_call(one):
+                continue
+            else:
+                text = _SKIPPED if self._skips else _AGAIN
+            self._note(one, text)
+            yield one.call.id, text
+
+    def _note(self, one: OpenCall, text: str) -> None:
+        """Put what is known of a call without a result among the results of its step."""
+        decided, ended, begun = one.decided, one.ended, self.record.open
+        if begun is None or decided is None or (ended is None and one.answer is not None):
+            return
+        how = Outcome(Status.UNKNOWN)
+        if ended is not None:
+            how = Outcome(ended.status, ended.category, None, ended.exit_code)
+        call = ToolCall(decided.call, decided.tool, decided.arguments, model_id=one.call.id)
+        result = ToolResult(call, how, text, text)
+        begun.outcome.results.append(result)
+        with suppress(RecordError):
+            row = result_row(result, self._mask, {call.id: call.arguments})
+            self._keys.add(self.session, begun.number, "result", row)
+
+    def _is_same_call(self, one: OpenCall) -> bool:
+        """Whether the conversation holds a call just as it was decided: secrets in it were not kept."""
+        spec, decided = self._runtime.tools.spec(one.call.tool), one.decided
+        if spec is None or decided is None:
+            return False
+        session = self._runtime.pipeline.session
+        action = ActionBuilder.of(one.call, {spec.name: spec}).read(session.policy, {})
+        return not action.problems and session.keyed(action.digest) == decided.digest

@@ -1,0 +1,240 @@
+"""Find the run of a key: see that it is about the same, how far it came, and that all of that is known.
+
+What is to be done is written down before anything runs, and what comes of it by `journal.py`. Another attempt
+stops here before a call of which nobody knows whether it ran, unless the person answers that beforehand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from leeward.memory.audit import Unfinished
+from leeward.memory.sessions import KeyedRun, key_digest
+from leeward.security.lazy import dataclass
+from leeward.security.text import visible
+
+from ..clock import SystemClock
+from ..exits import CliError, Exit, Json
+from ..sessions import LeftOff, SessionStore, lease, left_off, lock
+from ..storage import audit_of, open_storage
+from .recorded import RunOnRecord
+
+if TYPE_CHECKING:
+    from leeward.security.session import Decided
+
+    from ..console import Startup
+    from .answer_schema import AnswerSchema
+    from .script import Script, ScriptStep
+
+__all__ = ["FoundRun", "KeyedTask", "check_key", "found_run", "is_once_only", "task_of"]
+
+_LONGEST_KEY = 200
+_LONGEST_ARGUMENTS = 160
+_MOST_NAMED = 5
+# They lead to another session than that of the key.
+_ELSEWHERE = frozenset({"new", "resume", "fork"})
+# What they did is nowhere on record before they are done, and twice is not once.
+_NOT_TWICE = frozenset({"undo", "redo"})
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTask:
+    """What is to be done under a key: the steps, and all that must be the same at another attempt.
+
+    `about` holds the model and the workspace by name, what is read by digests.
+    """
+
+    key: str
+    steps: tuple[ScriptStep, ...]
+    about: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """What the key is stored as."""
+        return key_digest(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRun:
+    """A run that has a key, held by this process: where it is kept, and how far it came.
+
+    `session` is "" where there was no attempt yet. `left` is None where nothing is to be done any more, or
+    nothing was yet; `is_in_turn` tells that the session was left in the middle of a turn.
+    """
+
+    kept: SessionStore
+    session: str
+    record: RunOnRecord
+    left: LeftOff | None = None
+    is_in_turn: bool = False
+
+
+def check_key(key: str) -> None:
+    """See that a key is one that nobody takes for another.
+
+    Raises:
+        CliError: it is not.
+    """
+    if 0 < len(key) <= _LONGEST_KEY and all("!" <= char <= "~" for char in key):
+        return
+    why = f"--key wants 1 to {_LONGEST_KEY} visible ASCII characters, and no blanks"
+    raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="a name and a date: --key nightly-2026-03-02")
+
+
+def task_of(key: str, script: Script, start: Startup, piped: str, form: AnswerSchema | None) -> KeyedTask:
+    """Return what is to be done.
+
+    Raises:
+        CliError: a step leads out of the session.
+    """
+    for step in script.steps:
+        if step.command in _ELSEWHERE:
+            why = f"{step.file}:{step.line}: /{step.command} leads to another session, and a key is of one"
+            raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, phase="script")
+    steps = [[step.text, [str(expected) for expected in step.expected]] for step in script.steps]
+    about = {
+        "prompt or script": _digest(json.dumps(steps)),
+        "standard input": _digest(piped),
+        "output schema": _digest(form.text if form is not None else ""),
+        "model": start.loaded.config.llm.model,
+        "workspace": str(start.places.workspace),
+    }
+    return KeyedTask(key, script.steps, about)
+
+
+@asynccontextmanager
+async def found_run(
+    task: KeyedTask, start: Startup, on_unknown: str | None
+) -> AsyncGenerator[FoundRun, None]:
+    """Take a key, and return how far its run came; it is given back at the end.
+
+    `on_unknown` is the answer about calls whose outcome is unknown: `repeat` or `skip`.
+
+    Raises:
+        CliError: it is in use, was begun with something else, its session is gone or was resumed otherwise,
+            or the outcome of a call is unknown and there is no answer.
+        RecordError: the database cannot be used.
+    """
+    async with open_storage(start.places.database) as database:
+        clock = SystemClock()
+        held = lease(database.path, task.digest, f"the run of --key {visible(task.key)}")
+        try:
+            audit = audit_of(database, clock, start.loaded, start.places)
+            kept = SessionStore.of(database, clock, audit, start.loaded.config)
+            yield await _found(task, kept, on_unknown)
+        finally:
+            held.release()
+
+
+def is_once_only(step: ScriptStep) -> bool:
+    """Whether nobody could tell what came of a step that broke off."""
+    return step.command in _NOT_TWICE
+
+
+async def _found(task: KeyedTask, kept: SessionStore, on_unknown: str | None) -> FoundRun:
+    run = await kept.keys.find(task.digest)
+    if run is None:
+        return FoundRun(kept, "", RunOnRecord())
+    _see_same(task, run)
+    record = RunOnRecord.of(await kept.keys.steps(run.session))
+    if record.is_over(len(task.steps)):
+        return FoundRun(kept, run.session, record)
+    held = lock(kept.database, run.session)
+    try:
+        await kept.audit.settle(run.session)
+    finally:
+        held.release()
+    begun = record.open
+    left = await left_off(kept, run.session, tuple(begun.calls.values()) if begun is not None else ())
+    unknown: list[Decided | Unfinished] = [*left.unknown]
+    if begun is not None and begun.outcome.slash is None and is_once_only(task.steps[begun.number - 1]):
+        step = task.steps[begun.number - 1]
+        unknown.append(Unfinished(run.session, "", step.text, begun.outcome.at, "", ""))
+    is_in_turn = _is_in_turn(task, run.session, record, left)
+    if unknown and on_unknown is None:
+        raise _unknown(task, run.session, unknown)
+    return FoundRun(kept, run.session, record, left, is_in_turn)
+
+
+def _see_same(task: KeyedTask, run: KeyedRun) -> None:
+    """See that a run is about the same.
+
+    Raises:
+        CliError: it is not, or its session was deleted.
+    """
+    other = [name for name, value in task.about.items() if run.task.get(name) != value]
+    if other:
+        names = {name: run.task.get(name) for name in other if name in {"model", "workspace"}}
+        was = "".join(f"; its {name} is {visible(str(value))}" for name, value in names.items())
+        raise CliError(
+            Exit.ARG_ERROR,
+            "KEY_MISMATCH",
+            f"--key {task.key} was begun with another {', '.join(other)}{was}",
+            session=run.session,
+            differs=other,
+            suggestion="the same as then, or another key",
+        )
+    if not run.is_kept:
+        raise CliError(
+            Exit.PRECONDITION,
+            "KEY_SPENT",
+            f"the session of --key {task.key} was deleted, and with it what is on record of its steps",
+            session=run.session,
+            suggestion=f"use another key; leeward audit list --session {run.session} shows what it did",
+        )
+
+
+def _is_in_turn(task: KeyedTask, session: str, record: RunOnRecord, left: LeftOff) -> bool:
+    """Return whether a session was left in the middle of a turn, by the turns on record.
+
+    Raises:
+        CliError: it was resumed otherwise meanwhile.
+    """
+    begun = record.open
+    last = record.done[max(record.done)].turn if record.done else 0
+    last = begun.outcome.turn if begun is not None else last
+    is_in_turn = begun is not None and left.turn == last + 1
+    if left.turn != last and not is_in_turn:
+        raise CliError(
+            Exit.PRECONDITION,
+            "KEY_SESSION_MOVED",
+            f"session {session} of --key {task.key} was resumed outside of its run",
+            session=session,
+            suggestion="use another key",
+        )
+    return is_in_turn
+
+
+def _unknown(task: KeyedTask, session: str, unknown: Sequence[Decided | Unfinished]) -> CliError:
+    lines = [_unknown_line(one) for one in unknown[:_MOST_NAMED]]
+    more = len(unknown) - len(lines)
+    lines += [f"and {more} more"] if more else []
+    return CliError(
+        Exit.UNKNOWN_OUTCOME,
+        "UNKNOWN_OUTCOME",
+        f"--key {task.key}: the run broke off, and nobody knows what came of: {'; '.join(lines)}",
+        session=session,
+        calls=[_unknown_json(one) for one in unknown],
+        suggestion="look whether it was done, then: --on-unknown skip (not again), or repeat (once more)",
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _unknown_line(unknown: Decided | Unfinished) -> str:
+    """Name a call or a step, and when it began."""
+    arguments = visible(unknown.arguments)
+    shown = arguments if len(arguments) <= _LONGEST_ARGUMENTS else f"{arguments[:_LONGEST_ARGUMENTS]}…"
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unknown.at))
+    return f"{' '.join(filter(None, (visible(unknown.tool), shown)))}, begun {at}"
+
+
+def _unknown_json(unknown: Decided | Unfinished) -> dict[str, Json]:
+    return {name: getattr(unknown, name) for name in ("call", "tool", "arguments", "at")}
