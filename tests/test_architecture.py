@@ -47,7 +47,8 @@ LATE_MODULES = {
     "security/lazy/names.py",
     "runtime/__init__.py",
     "runtime/cli/main.py",
-}  # lazy fronts, PEP 562
+    "src/leeward/pytest_plugin.py",
+}  # lazy fronts, PEP 562; a lazy module in `sys.modules` would be seen by the other plug-ins of a user's pytest
 SPAWNERS = {
     "tools/process/run.py",
     "tools/process/reaper.py",
