@@ -142,6 +142,7 @@ lint: $(VENV)/installed-dev
 
 types: $(VENV)/installed-dev
 	$(BIN)/mypy -p leeward
+	$(BIN)/python .ci/public_types.py
 
 # The documentation as a site, below dist/docs. A dead link fails it.
 docs: $(VENV)-docs/installed

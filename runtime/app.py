@@ -28,12 +28,12 @@ from leeward.security.trust import Origin, TrustLevel
 
 from .agents import AgentHost
 from .composition import Components, open_parts
-from .config import KEYS, Loaded, find_places, load
+from .config import KEYS, Loaded, Locations, find_places, load
 from .conversation import Chat, History, ModelReader
 from .events import CallEnded, CallStarted, RunEvent, TurnEnded
 from .grounding import given_by, given_by_config
 from .providers.interface import new_call_id
-from .resources import RuntimeOptions, SessionOptions, open_resources
+from .resources import RuntimeOptions, RuntimeSettings, SessionOptions, SessionSettings, open_resources
 from .sessions import (
     EventRelay,
     ResumedSession,
@@ -48,13 +48,37 @@ from .sessions import (
 )
 
 if TYPE_CHECKING:
-    from leeward.memory.sessions import SessionLock
+    from leeward.memory.audit import AuditLogger
+    from leeward.memory.changes import CallChanges
+    from leeward.memory.grants import GrantStore
+    from leeward.memory.notes import NoteStore
+    from leeward.memory.overflow import OverflowStore
+    from leeward.memory.sessions import SessionLock, Transcript
     from leeward.security.kinds import Json
     from leeward.security.outcome import Picture
     from leeward.security.policy import Autonomy
     from leeward.security.url import Provenance
+    from leeward.tools.checkpoints import Checkpoints
+    from leeward.tools.composite import CompositeExecutor
+    from leeward.tools.labels import FileLabels
+    from leeward.tools.sandbox import Sandbox
+    from leeward.tools.shell import Jobs
+    from leeward.tools.skills import Skills
+    from leeward.tools.todo import TodoList
 
-__all__ = ["Runtime", "RuntimeOptions", "RuntimeSession", "SessionOptions"]
+    from .config import Config
+    from .mcp import Servers
+    from .providers.interface import Provider
+    from .sessions import SessionStore
+
+__all__ = [
+    "Runtime",
+    "RuntimeOptions",
+    "RuntimeSession",
+    "RuntimeSettings",
+    "SessionOptions",
+    "SessionSettings",
+]
 
 
 class RuntimeSession:
@@ -71,27 +95,27 @@ class RuntimeSession:
         self._alone = TurnLock()
         self.pipeline: Pipeline
         self.talk: Chat
-        self.loaded = parts.loaded
-        self.config = parts.loaded.config
-        self.places = parts.places
-        self.sandbox = parts.sandbox
-        self.tools = parts.tools
-        self.servers = parts.servers
-        self.skills = parts.skills
-        self.todo = parts.todo
-        self.jobs = parts.current.jobs
-        self.checkpoints = parts.current.checkpoints
-        self.provider = parts.provider
+        self.loaded: Loaded = parts.loaded
+        self.config: Config = parts.loaded.config
+        self.places: Locations = parts.places
+        self.sandbox: Sandbox = parts.sandbox
+        self.tools: CompositeExecutor = parts.tools
+        self.servers: Servers = parts.servers
+        self.skills: Skills = parts.skills
+        self.todo: TodoList = parts.todo
+        self.jobs: Jobs = parts.current.jobs
+        self.checkpoints: Checkpoints | None = parts.current.checkpoints
+        self.provider: Provider = parts.provider
         # The level to go back to once a plan is accepted or dropped; None while none is made.
         self.before_plan: Autonomy | None = None
-        self.audit = shared.audit
-        self.overflow = shared.overflow
-        self.kept = shared.kept
-        self.transcript = shared.kept.transcript
-        self.grants = shared.grants
-        self.changes = shared.changes
-        self.labels = shared.labels
-        self.notes = shared.notes
+        self.audit: AuditLogger = shared.audit
+        self.overflow: OverflowStore = shared.overflow
+        self.kept: SessionStore = shared.kept
+        self.transcript: Transcript = shared.kept.transcript
+        self.grants: GrantStore = shared.grants
+        self.changes: CallChanges = shared.changes
+        self.labels: FileLabels = shared.labels
+        self.notes: NoteStore = shared.notes
 
     @property
     def session_id(self) -> str:

@@ -56,16 +56,23 @@ if TYPE_CHECKING:
     from .events import RunEvent
     from .providers.interface import Provider
 
-__all__ = ["Resources", "RuntimeOptions", "SessionOptions", "Workspace", "open_resources"]
+__all__ = [
+    "Resources",
+    "RuntimeOptions",
+    "RuntimeSettings",
+    "SessionOptions",
+    "SessionSettings",
+    "Workspace",
+    "open_resources",
+]
 
 
-class SessionOptions(TypedDict, total=False):
-    """The options of a session. What is left out is as in its runtime.
+class SessionSettings(TypedDict, total=False):
+    """The options of a session but for who is asked, which each front takes in a form of its own.
 
     workspace: the folder to work in, as an absolute path.
     loaded: the configuration, such as `load(workspace=…)` returns.
     executors: tools beside the built-in ones, trusted as these are.
-    approver: who is asked; without one, every question is a refusal.
     provider: the model.
     listener: a function that is called with every event of the session, also between turns.
     """
@@ -73,13 +80,21 @@ class SessionOptions(TypedDict, total=False):
     workspace: Path | None
     loaded: Loaded | None
     executors: Sequence[ToolExecutor] | None
-    approver: Approver | None
     provider: Provider | None
     listener: Callable[[RunEvent], None] | None
 
 
-class RuntimeOptions(SessionOptions, total=False):
-    """The options of a runtime and its first session. Each may be left out.
+class SessionOptions(SessionSettings, total=False):
+    """The options of a session. What is left out is as in its runtime.
+
+    approver: who is asked; without one, every question is a refusal.
+    """
+
+    approver: Approver | None
+
+
+class RuntimeSettings(SessionSettings, total=False):
+    """The options of a runtime and its first session, but for who is asked.
 
     model: the model that answers, as for `--model` ("openai:NAME", "offline").
     key: the API key for it, instead of the configured one.
@@ -95,6 +110,10 @@ class RuntimeOptions(SessionOptions, total=False):
     clock: Clock | None
     places: Locations | None
     resolve: Resolver
+
+
+class RuntimeOptions(RuntimeSettings, SessionOptions, total=False):
+    """The options of a runtime and its first session. Each may be left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class TraceExecutor:
         declared = {tool.name: tool for tool in tools}
         own = (spec for spec in specs if spec.name not in declared)
         self._specs = (*own, *declared.values())
-        self.call = TraceCall("", "")
+        self.call: TraceCall = TraceCall("", "")
 
     def specs(self) -> Sequence[ToolSpec]:
         """Return the tools of the trace, and those of the configuration it names no others for."""

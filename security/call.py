@@ -395,10 +395,10 @@ class Cleared:
         *,
         overlay: bool = False,
     ) -> None:
-        self.action = action
-        self.deadline = deadline
-        self.runs = runs
-        self.overlay = overlay
+        self.action: Action = action
+        self.deadline: float = deadline
+        self.runs: Runs = runs
+        self.overlay: bool = overlay
         self.lends: tuple[str, ...] = ()
         self.words: Callable[[], FileWords] = FileWords
         self._emit = emit

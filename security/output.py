@@ -78,7 +78,7 @@ class OutputStream:
     ) -> None:
         self.id: str | None = None
         self.store = store
-        self.begin = source.begin
+        self.begin: Callable[[], Distillation] | None = source.begin
         self._call = action.call.id
         self._source = source
         self._observer = observer
@@ -203,7 +203,7 @@ class _ByteBudget:
     """How much of a text is kept: what is beyond a bound in bytes of UTF-8 is not, from a line's end on."""
 
     def __init__(self, bound: int) -> None:
-        self.chars = 0
+        self.chars: int = 0
         self._room = bound
         self._line_ends = 0
         self._ends_line = True
@@ -448,7 +448,7 @@ class BackgroundOutput:
     def __init__(self, action: Action, session: Session, store: OverflowStore) -> None:
         source = source_of(action, Output(""), session)
         self.origin: Origin = source.origin
-        self.chars = 0
+        self.chars: int = 0
         self._live = OutputStream(action, source, self, store, session.id)
         self._latest: deque[str] = deque()
         self._held = 0

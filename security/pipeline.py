@@ -130,7 +130,7 @@ class Pipeline:
         self._ports, self._secrets = ports, secrets
         self._journal = Journal(replace(session, secrets=secrets), ports)
         specs = {spec.name: spec for spec in ports.executor.specs()}
-        self.judge = Judge(self._journal, specs, ports.surveyor, judge, ports.hooks)
+        self.judge: Judge = Judge(self._journal, specs, ports.surveyor, judge, ports.hooks)
         self._questions, self._files = Approvals(self.judge, ports), LabelledFiles(self._journal, ports.files)
 
     @property

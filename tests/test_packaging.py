@@ -78,7 +78,15 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None
     extras = PROJECT["optional-dependencies"]
     extra = {distribution(entry) for name in ("mcp", "prices", "testing") for entry in extras[name]}
     assert imported(*FOLDERS, "src") == declared | extra
-    tools = {"pytest-trio", "pytest-xdist", "mypy", "ruff", "hatchling", "ipykernel"}  # run, not imported
+    tools = {
+        "pytest-trio",
+        "pytest-xdist",
+        "mypy",
+        "ruff",
+        "hatchling",
+        "ipykernel",
+        "pyright",
+    }  # run, not imported
     for_tests = {distribution(entry) for entry in PROJECT["optional-dependencies"]["dev"]}
     assert extra <= for_tests
     assert imported("tests", "bench", "examples") - declared - extra == for_tests - tools - extra

@@ -58,7 +58,7 @@ class FrontMatter:
             raise FrontMatterError(f"{file}:1: it does not begin with front matter between two lines ---")
         self._file, self._lines = file, lines[:end]
         self._at: dict[str, int] = {}
-        self.body = "\n".join(lines[end + 1 :]).strip()
+        self.body: str = "\n".join(lines[end + 1 :]).strip()
         self.values: dict[str, object] = dict(self._pairs())
 
     def refuse(self, key: str, why: str) -> NoReturn:

@@ -65,7 +65,7 @@ class NamePattern:
     def __init__(self, part: str) -> None:
         tokens = wildcard_tokens(part)
         is_open = any(token.wildcard for token in tokens)
-        self.literal = None if is_open else "".join(token.text for token in tokens)
+        self.literal: str | None = None if is_open else "".join(token.text for token in tokens)
         self._expression = wildcard_expression(tokens) if is_open else None
         self._part = part
         self._takes_hidden = tokens[:1] == [WildcardToken("", ".")]

@@ -7,7 +7,7 @@ person and given back to the model.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -35,7 +35,7 @@ class TaskState(StrEnum):
 class Task(BaseModel):
     """One task, in a line."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
 
     what: Annotated[Text, Field(min_length=1, max_length=_LONGEST)]
     state: TaskState = TaskState.OPEN

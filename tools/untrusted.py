@@ -7,7 +7,7 @@ The text goes to a second model that has no tools, and only an answer in a close
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -35,7 +35,7 @@ _SECONDS = 120.0
 class UntrustedSource(BaseModel):
     """Where a text is: exactly one of these."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
 
     url: Annotated[Url | None, Field(description="a page, under the rules of fetch")] = None
     path: Annotated[WorkspacePath | None, Field(description="a text file")] = None
@@ -45,7 +45,7 @@ class UntrustedSource(BaseModel):
 class UntrustedForm(BaseModel):
     """The form of the answer."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
 
     kind: Annotated[Text, Field(description="choice, number, date or pattern")]
     choices: Annotated[list[Text], Field(description="of a choice: 2 to 20 short answers")] = []

@@ -11,7 +11,7 @@ informed (`AuditLogger.unknown_outcomes`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -47,12 +47,12 @@ class AuditLogger:
         self._database = database
         self._clock = clock
         self._drafting = Drafting()
-        self.reports = AuditReports(database)
+        self.reports: AuditReports = AuditReports(database)
         self._head_signer = HeadSigner(
             database, self._drafting, key or database.path.with_name("audit.key"), heads
         )
-        self.heads_elsewhere = self._head_signer.heads_elsewhere
-        self.last_head = self._head_signer.last_head
+        self.heads_elsewhere: Callable[[], Awaitable[list[Head]]] = self._head_signer.heads_elsewhere
+        self.last_head: Callable[[], Head | None] = self._head_signer.last_head
 
     async def start_session(
         self,

@@ -38,7 +38,7 @@ class Drafting:
     """Makes the drafts of one who writes."""
 
     def __init__(self) -> None:
-        self.mark = secrets.token_hex(8)
+        self.mark: str = secrets.token_hex(8)
         self._numbers = count()
         self._unsure: dict[int, tuple[Event, str]] = {}
 

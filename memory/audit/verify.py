@@ -73,7 +73,7 @@ class Walk:
     """
 
     def __init__(self, key: str | None, anchors: Iterable[Head] = ()) -> None:
-        self.count = 0  # the number of the last record that was checked
+        self.count: int = 0  # the number of the last record that was checked
         self._tip = GENESIS  # its hash
         self._key = key
         self._anchors: dict[int, list[Head]] = {}  # by the number of records that they sign

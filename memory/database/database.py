@@ -41,7 +41,7 @@ class Database:
     """
 
     def __init__(self, path: str | os.PathLike[str], asyncio_thread: AsyncioThread) -> None:
-        self.path = Path(path).absolute()
+        self.path: Path = Path(path).absolute()
         self._asyncio_thread = asyncio_thread
         self._writer: Writer | None = None
         self._notices: list[str] = []

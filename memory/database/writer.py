@@ -77,8 +77,8 @@ class Write(WriterJob[None]):
 
     def __init__(self, statements: Sequence[Statement] = (), drafts: Sequence[RecordRow] = ()) -> None:
         super().__init__()
-        self.statements = tuple(statements)
-        self.drafts = tuple(drafts)
+        self.statements: tuple[Statement, ...] = tuple(statements)
+        self.drafts: tuple[RecordRow, ...] = tuple(drafts)
 
     def size(self) -> int:
         """Return about how many bytes the statements hold; records are small, and never wait."""
@@ -93,7 +93,7 @@ class ReadJob(WriterJob[list[Row]]):
         super().__init__()
         self.sql = sql
         self.values = values
-        self.unwanted = False
+        self.unwanted: bool = False
 
     def drop(self) -> Abort:
         """Ask for the query to end early; its end is still to be waited for."""

@@ -73,7 +73,7 @@ class Agents:
     """Runs the sub-agents of a session, `host`; those that change something take turns."""
 
     def __init__(self, definitions: Mapping[str, AgentDefinition], seconds: float | None) -> None:
-        self.definitions = dict(definitions)
+        self.definitions: dict[str, AgentDefinition] = dict(definitions)
         self.host: AgentHost
         self._seconds = seconds or _LONGEST
         self._running = 0

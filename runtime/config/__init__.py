@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leeward.security.lazy import lazy_names
+from leeward.security.lazy import Loads, lazy_names
 
 from .load import WORKSPACE_FILE, WORKSPACE_FILTERS, Loaded, config_folder, data_folder, load
 
@@ -105,4 +105,4 @@ _HOMES = {
     "trusted_now": ".trust",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

@@ -62,7 +62,7 @@ class ConfigError(CliError):
     """The configuration cannot be used, and nothing was done; a line for each problem."""
 
     def __init__(self, problems: Iterable[ConfigProblem]) -> None:
-        self.problems = tuple(dict.fromkeys(problems))
+        self.problems: tuple[ConfigProblem, ...] = tuple(dict.fromkeys(problems))
         message = "\n".join(map(str, self.problems))
         listed = [problem.as_dict() for problem in self.problems]
         super().__init__(Exit.ARG_ERROR, "CONFIG_ERROR", message, phase="configuration", errors=listed)

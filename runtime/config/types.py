@@ -9,7 +9,7 @@ import ipaddress
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import ada_url
 from pydantic import AfterValidator, BaseModel, ConfigDict
@@ -67,7 +67,7 @@ class Expected:
     __slots__ = ("text",)
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text: str = text
 
 
 class Private:
@@ -85,7 +85,9 @@ class Gathered:
 class Section(BaseModel):
     """A table of the configuration: frozen, strict about types, without unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True
+    )
 
 
 def _is_path(text: str) -> str:

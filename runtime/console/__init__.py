@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leeward.security.lazy import lazy_names
+from leeward.security.lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
     from .exit_codes import exit_of_denial, exit_of_result, was_asked
@@ -33,4 +33,4 @@ _HOMES = {
     "was_asked": ".exit_codes",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

@@ -102,8 +102,8 @@ class Calls:
         self._retry = retry
         self._emit = emit
         self._random = random
-        self.made = 0
-        self.refused = 0
+        self.made: int = 0
+        self.refused: int = 0
 
     async def run(self, calls: Sequence[ToolCall], answer: Callable[[str, str], None]) -> None:
         """Run calls and tell `answer` each one's id and result, in the order asked.

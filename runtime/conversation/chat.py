@@ -63,17 +63,19 @@ class Chat:
         self._tools = tools
         self._config = config
         self._places = places
-        self.views = tuple(ToolView(spec.name, spec.description, spec.schema) for spec in tools.specs())
+        self.views: tuple[ToolView, ...] = tuple(
+            ToolView(spec.name, spec.description, spec.schema) for spec in tools.specs()
+        )
         self._skills = skills
         self._system: Message | None = None
         self._instructions = Instructions(pipeline, places, warn)
         self._window = ContextWindow(config.agent.context_tokens)
         keep, masked = partial(_keep, transcript, pipeline), partial(_masked, tools)
-        self.conversation = History(keep, warn, masked)
+        self.conversation: History = History(keep, warn, masked)
         cost = config.cost
         prices = (Price(p.model, p.input, p.output, p.cache_read, p.cache_write) for p in cost.prices)
         own = frozenset(entry.name for entry in config.llm.providers)
-        self.meter = Meter(tuple(prices), cost.max_session, partial(listed_price, own=own))
+        self.meter: Meter = Meter(tuple(prices), cost.max_session, partial(listed_price, own=own))
 
     def resume(
         self, taken: HistorySnapshot, charges: Sequence[Charge], answers: Mapping[str, str] | None = None

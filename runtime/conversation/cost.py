@@ -94,8 +94,8 @@ class Meter:
         self._look_up = look_up
         self._prices = (*prices, *(Price(name, 0.0, 0.0) for name in _FREE))
         self.limit = limit
-        self.turn = Spent()
-        self.session = Spent()
+        self.turn: Spent = Spent()
+        self.session: Spent = Spent()
 
     def begin_turn(self) -> None:
         """Count a turn's own spending from here."""

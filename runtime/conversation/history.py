@@ -131,7 +131,7 @@ class History:
     ) -> None:
         """Begin; `masked` takes a call and returns those of its arguments that may be kept."""
         self.messages: list[Message] = []
-        self.turn = 0
+        self.turn: int = 0
         self._keep = keep
         self._warn = warn
         self._masked = masked or (lambda call: call.arguments)

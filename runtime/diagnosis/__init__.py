@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leeward.security.lazy import lazy_names
+from leeward.security.lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
     from .findings import Finding, findings_of
@@ -13,4 +13,4 @@ __all__ = ["Finding", "findings_of"]
 
 _HOMES = {"Finding": ".findings", "findings_of": ".findings"}
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

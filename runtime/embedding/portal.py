@@ -119,7 +119,7 @@ class Held(Generic[T]):
         self._portal = portal
         self._manager = manager
         self._leave = trio.Event()
-        self.job = portal.start(self._hold)
+        self.job: Job[None] = portal.start(self._hold)
         self.job.future.add_done_callback(self._pass_on)
 
     def leave(self) -> Future[None]:

@@ -22,7 +22,7 @@ from leeward.security.call import ToolResult
 from leeward.security.kinds import Json
 from leeward.security.ports import Question, Reply
 
-from ..app import Runtime, RuntimeOptions, RuntimeSession, SessionOptions
+from ..app import Runtime, RuntimeSession, RuntimeSettings, SessionSettings
 from ..events import RunEvent, TurnEnded
 from ..sessions import ResumedSession
 from .portal import Held, Job, Portal, acquire, pump, release
@@ -38,6 +38,18 @@ class BlockingApprover(Protocol):
     def ask(self, question: Question) -> Reply:
         """Return the person's answer, or `Answer.NOBODY` where nobody can be asked."""
         ...
+
+
+class BlockingSessionOptions(SessionSettings, total=False):
+    """The options of `leeward.Runtime.session`, with an approver that blocks."""
+
+    approver: BlockingApprover | None
+
+
+class BlockingRuntimeOptions(RuntimeSettings, total=False):
+    """The options of `leeward.Runtime.open`, with an approver that blocks."""
+
+    approver: BlockingApprover | None
 
 
 class BlockingSession:
@@ -104,14 +116,14 @@ class BlockingRuntime(BlockingSession):
         self._runtime = runtime
 
     @contextmanager
-    def session(self, **options: Unpack[SessionOptions]) -> Iterator[BlockingSession]:
+    def session(self, **options: Unpack[BlockingSessionOptions]) -> Iterator[BlockingSession]:
         """Begin another session beside the first; the options are those of `leeward.Runtime.session`."""
         with _held(self._portal, partial(self._runtime.session, **_from_thread(options))) as session:
             yield BlockingSession(self._portal, session)
 
 
 @contextmanager
-def open_blocking(**options: Unpack[RuntimeOptions]) -> Iterator[BlockingRuntime]:
+def open_blocking(**options: Unpack[BlockingRuntimeOptions]) -> Iterator[BlockingRuntime]:
     """Open a runtime, and close it at the end; the options are those of `leeward.Runtime.open`.
 
     `approver.ask` is called in a thread of its own, `listener` in the trio thread; tools run on trio.

@@ -212,7 +212,9 @@ class ModelError(Exception):
     ) -> None:
         super().__init__(message)
         self.kind = kind
-        self.passing = kind in (ErrorKind.RATE_LIMITED, ErrorKind.UNAVAILABLE) if passing is None else passing
+        self.passing: bool = (
+            kind in (ErrorKind.RATE_LIMITED, ErrorKind.UNAVAILABLE) if passing is None else passing
+        )
         self.retry_after = retry_after
         self.is_about_content = is_about_content
 

@@ -112,8 +112,8 @@ class RemoteModel:
         for header, value in service.headers.items():
             if not (value.isascii() and value.isprintable()):
                 raise ProviderSetupError(f"the header {one_line(header, 60)} holds what cannot be sent")
-        self.name = name or self._model
-        self.takes_pictures = takes_pictures
+        self.name: str = name or self._model
+        self.takes_pictures: bool = takes_pictures
 
     def __repr__(self) -> str:
         return f"<{self.name} at {self._url.host}>"

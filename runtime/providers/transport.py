@@ -130,8 +130,8 @@ class Reply:
         # On HTTP/1.1 a silent server is a silent socket, which httpx bounds by itself. On HTTP/2 the
         # socket may be busy with other replies.
         self._silence = silence if response.http_version == "HTTP/2" else None
-        self.ended = False
-        self.host = response.url.host
+        self.ended: bool = False
+        self.host: str = response.url.host
 
     @property
     def status(self) -> int:

@@ -61,11 +61,11 @@ class Activity:
     """What happens in the session of a chat."""
 
     def __init__(self) -> None:
-        self.what = ""
-        self.began = 0.0
-        self.tokens = 0.0
-        self.answer = ""
-        self.thought = ""
+        self.what: str = ""
+        self.began: float = 0.0
+        self.tokens: float = 0.0
+        self.answer: str = ""
+        self.thought: str = ""
         self.calls: dict[str, Running] = {}
         self.facts: Sequence[Fact] = ()
         self.level = ""

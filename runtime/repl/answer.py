@@ -46,7 +46,7 @@ class AnswerPrinter:
         self._thinking = strip.start(_MODEL)
         self._thought: list[str] = []
         self._began = 0.0
-        self.has_text = False
+        self.has_text: bool = False
 
     def say(self, text: str) -> None:
         """Take in a piece of the answer."""

@@ -53,8 +53,8 @@ class Desk:
         self.question: Asked | None = None
         self.queued: deque[Typed] = deque()
         self.called: Called | None = None
-        self.is_busy = True
-        self.hint = ""
+        self.is_busy: bool = True
+        self.hint: str = ""
 
     @property
     def lines(self) -> int:

@@ -34,7 +34,7 @@ class Entrance:
         self._terminal = terminal
         self._renderer = renderer
         self._brought: list[str] = []
-        self.leaves = False
+        self.leaves: bool = False
 
     async def run(self, typed: Typed) -> None:
         """Carry a message out.

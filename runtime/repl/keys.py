@@ -47,7 +47,7 @@ class Editing:
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
-        self.last_key = 0.0
+        self.last_key: float = 0.0
         self.folded: dict[str, str] = {}
         self._pasted: list[str] = []
         self._has_typed_sign = False

@@ -88,7 +88,7 @@ class MarkdownStream:
     """
 
     def __init__(self) -> None:
-        self.pending = ""
+        self.pending: str = ""
         self._read_to = 0
         self._ask_at = 0
         self._fence = ""

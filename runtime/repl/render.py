@@ -36,8 +36,8 @@ class Renderer:
     ) -> None:
         """Take what is printed on; `activity` receives what happens, where that is shown."""
         self.screen = screen
-        self.activity = activity or Activity()
-        self.results = Results()
+        self.activity: Activity = activity or Activity()
+        self.results: Results = Results()
         self._answer = AnswerPrinter(screen, self.activity, self.results, dark=dark)
         self._calls = CallPrinter(
             screen, self.activity, self.results, is_live=activity is not None, verbose=verbose

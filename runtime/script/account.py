@@ -42,7 +42,7 @@ class RunPrinter:
         self._stripper = strip.start(_MODEL)
         self._text: list[str] = []
         self._calls = self._denied = 0
-        self.happened = Happened()
+        self.happened: Happened = Happened()
 
     def begin(self, step: ScriptStep, number: int | None, *, is_recorded: bool = False) -> None:
         """Begin a step; `number` is None where it is the only one. What came of it may be on record."""

@@ -39,7 +39,7 @@ class UnfitAnswer(Exception):
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
-        self.problems = tuple(problems)
+        self.problems: tuple[str, ...] = tuple(problems)
 
     @property
     def report(self) -> str:

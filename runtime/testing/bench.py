@@ -128,14 +128,14 @@ class ToolBench:
         self.live: list[str] = []
         self.alerts: list[str] = []
         self.kept: dict[str, str] = {}
-        self.answers = deque(answers)
+        self.answers: deque[Answer] = deque(answers)
         folder = Path(workspace).resolve()
         rules = tuple(Rule(tool, RuleAction.ALLOW, match, where="the test") for tool, match in allow)
         policy = Policy(str(folder), str(folder.parent), autonomy, rules=rules)
         tools = CompositeExecutor(Registered(executor, level=level) for executor in executors)
         memory = _Memory(self)
         ports = Ports(tools, Surveyor(policy=policy), memory, memory, memory, memory, memory)
-        self.pipeline = Pipeline(Session("test", policy, now=_NOW), ports)
+        self.pipeline: Pipeline = Pipeline(Session("test", policy, now=_NOW), ports)
         self._calls = 0
 
     async def say(self, text: str) -> None:

@@ -49,7 +49,7 @@ class ScriptedModel:
     name = "scripted"
 
     def __init__(self, *replies: Says) -> None:
-        self.replies = deque(replies)
+        self.replies: deque[Says] = deque(replies)
         self.requests: list[Request] = []
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
@@ -72,7 +72,7 @@ class RecordingApprover:
     """A person who gives these answers in turn, and then no more; `questions` are what was asked."""
 
     def __init__(self, *answers: Reply) -> None:
-        self.answers = deque(answers)
+        self.answers: deque[Reply] = deque(answers)
         self.questions: list[Question] = []
 
     async def ask(self, question: Question) -> Reply:
@@ -95,7 +95,7 @@ class SessionBench:
         self.model = model
         self.person = person
         self.web = web
-        self.workspace = runtime.places.workspace
+        self.workspace: Path = runtime.places.workspace
 
     async def turn(self, text: str) -> TurnEnded:
         """Run one turn on the person's words."""

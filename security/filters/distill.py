@@ -34,7 +34,7 @@ class Excerpt:
     """What is shown of a text that comes in pieces; no more of it is held than that."""
 
     def __init__(self, threshold: int) -> None:
-        self.total = 0
+        self.total: int = 0
         self._threshold = threshold
         self._tail_length = threshold * _TAIL_TENTHS // 10
         self._head: list[str] = []

@@ -10,5 +10,5 @@ from .screened import Stepwise
 
 __all__ = ["redact"]
 
-redact = Stepwise(lambda source: Redactor(source.secrets))
+redact: Stepwise = Stepwise(lambda source: Redactor(source.secrets))
 """The filter: `(Screened, Source) -> Screened`."""

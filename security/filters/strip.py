@@ -10,5 +10,5 @@ from .screened import Stepwise
 
 __all__ = ["strip"]
 
-strip = Stepwise(lambda _source: Stripper())
+strip: Stepwise = Stepwise(lambda _source: Stripper())
 """The filter: `(Screened, Source) -> Screened`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy_names
+from ..lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
     from .scanner import Finding, find_injections
@@ -13,4 +13,4 @@ __all__ = ["Finding", "find_injections"]
 
 _HOMES = {"Finding": ".scanner", "find_injections": ".scanner"}
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

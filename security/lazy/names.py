@@ -3,7 +3,7 @@
     if TYPE_CHECKING:
         from .parse import parse_command
 
-    __getattr__ = lazy_names(__name__, {"parse_command": ".expand"})
+    __getattr__: Loads = lazy_names(__name__, {"parse_command": ".expand"})
 
 An import of the package itself (`from leeward.security import command`) loads nothing until a name of
 it is used; `from leeward.security.command import parse_command` loads at once. A library, and a module that
@@ -20,12 +20,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
-__all__ = ["LazyModule", "lazy_names"]
+__all__ = ["LazyModule", "Loads", "lazy_names"]
+
+Loads: TypeAlias = Callable[[str], Any]
+"""The `__getattr__` of a package: from a name of it to what has that name."""
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_names(package: str, homes: Mapping[str, str]) -> Loads:
     """Return the `__getattr__` of a package whose names have these homes: modules, relative ones or not."""
 
     def load(name: str) -> Any:

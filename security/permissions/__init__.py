@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy_names
+from ..lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
     from .answers import (
@@ -84,4 +84,4 @@ _HOMES = {
     "wider_grants": ".grants",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy_names
+from ..lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
     from .decisions import asked_event, decided_event, declined_event, finished_event, words_of
@@ -53,4 +53,4 @@ _HOMES = {
     "words_of": ".decisions",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

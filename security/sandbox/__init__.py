@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazy_names
+from ..lazy import Loads, lazy_names
 from .toolchains import PACKAGE_FOLDERS, TOOLCHAIN_VARIABLES, toolchains
 
 if TYPE_CHECKING:
@@ -128,4 +128,4 @@ _HOMES = {
     "trial_confinement": ".confinement",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

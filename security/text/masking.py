@@ -83,8 +83,8 @@ class RuleSet:
     def __init__(self, rules: Iterable[SecretRule], goes_on: re.Pattern[str] | None = None) -> None:
         self._rules = tuple(rules)
         self._goes_on = goes_on
-        self.longest = max(rule.longest for rule in self._rules)
-        self.names = frozenset(rule.name for rule in self._rules)
+        self.longest: int = max(rule.longest for rule in self._rules)
+        self.names: frozenset[str] = frozenset(rule.name for rule in self._rules)
         self._anchors = tuple(dict.fromkeys(rule.anchor for rule in self._rules))
         # Most texts hold the anchors of a few rules only; one automaton tells of which.
         self._present = re2.Set.SearchSet(_as_bytes(_SET_MEMORY))

@@ -158,7 +158,7 @@ class LookAlikeFinder:
     """`find_look_alikes` for a text that comes in pieces; of it only a word that may go on is held."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count: int = 0
         self._found: list[LookAlike] = []
         self._whole: list[tuple[str, LookAlike]] = []
         self._visible: set[str] = set()

@@ -248,7 +248,7 @@ class Revealer:
     """
 
     def __init__(self) -> None:
-        self.shown = 0
+        self.shown: int = 0
         self._held = ""
         self._from = 0
         self._is_start = True

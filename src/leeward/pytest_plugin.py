@@ -9,11 +9,12 @@ import inspect
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from leeward.security.lazy import LazyModule
 
 if TYPE_CHECKING:
     from leeward import testing
@@ -26,7 +27,7 @@ _LOOPS = ("trio", "asyncio", "anyio")
 
 def _load(module: str, name: str) -> Any:
     """Load what a test needs; every run of pytest loads this file, also where no test is about tools."""
-    return getattr(import_module(module), name)
+    return getattr(LazyModule(module), name)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leeward.security.lazy import lazy_names
+from leeward.security.lazy import Loads, lazy_names
 
 from .restore import PARTIAL, RestoreTarget, restore
 
@@ -44,4 +44,4 @@ _HOMES = {
     "stamp_of": ".snapshot",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

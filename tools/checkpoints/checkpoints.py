@@ -51,7 +51,7 @@ class Conflict(Exception):
 
     def __init__(self, paths: Sequence[str]) -> None:
         super().__init__(f"changed since by somebody else: {', '.join(map(shown_name, paths))}")
-        self.paths = tuple(paths)
+        self.paths: tuple[str, ...] = tuple(paths)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,9 @@ class Reader:
     """
 
     def __init__(self) -> None:
-        self.chars = 0
-        self.is_whole = True
-        self.had_marks = False
+        self.chars: int = 0
+        self.is_whole: bool = True
+        self.had_marks: bool = False
         self._rest: list[str] = []
         self._rest_length = 0
         self._number = 0

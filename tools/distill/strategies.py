@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -51,7 +51,7 @@ Count: TypeAlias = Annotated[int, Field(ge=0, le=_MOST_LINES)]
 class Parameters(BaseModel):
     """What all strategies have in common: nothing is guessed, and nothing unknown is passed over."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 @lru_cache(maxsize=256)

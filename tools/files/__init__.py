@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leeward.security.lazy import lazy_names
+from leeward.security.lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
     from .diff import unified
@@ -55,4 +55,4 @@ _HOMES = {
     "unified": ".diff",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

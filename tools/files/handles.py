@@ -49,7 +49,7 @@ class DirHandle:
     __slots__ = ("handle",)
 
     def __init__(self, handle: int) -> None:
-        self.handle = handle
+        self.handle: int = handle
 
     def stat(self, name: str) -> os.stat_result | None:
         """Return what the name is, itself and not what it may point to; None where there is nothing."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import trio
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -54,7 +54,7 @@ _All = Annotated[bool, Field(description="replace every occurrence, not the only
 class Replacement(BaseModel):
     """One passage and its replacement."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     old_string: Content
     new_string: Content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leeward.security.lazy import lazy_names
+from leeward.security.lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
     from .changes import GitChanges, GitLimits, git_changes_of
@@ -19,4 +19,4 @@ _HOMES = {
     "git_changes_of": ".changes",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

@@ -47,7 +47,7 @@ class GitReport:
                 name: (line[0], line[1]) for name, line in named if line[1:] not in ([], ["missing"])
             }
         tips = (line.partition(" ") for line in answer.of("tips"))
-        self.subjects = {oid: short(subject.strip()) for oid, _, subject in tips}
+        self.subjects: dict[str, str] = {oid: short(subject.strip()) for oid, _, subject in tips}
 
     def tip(self, oid: str | None) -> str:
         """Return a hash as it is shown, with the subject of its commit."""

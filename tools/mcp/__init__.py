@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leeward.security.lazy import lazy_names
+from leeward.security.lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
     from .asking import Asker, FieldKind, FormField, Requests, form_fields
@@ -75,4 +75,4 @@ _HOMES = {
     "tool_name": ".specs",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

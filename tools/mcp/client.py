@@ -159,9 +159,9 @@ class Client:
     """
 
     def __init__(self, transport: Transport, roots: Sequence[str], requests: Requests | None) -> None:
-        self.is_stale = False
+        self.is_stale: bool = False
         self.over: Ended | None = None
-        self.ended = trio.Event()
+        self.ended: trio.Event = trio.Event()
         self._transport = transport
         self._roots = tuple(roots)
         self._server = self._version = ""

@@ -63,7 +63,7 @@ class HttpTransport:
     """The messages of one service. `last_words` is the text of its refusal."""
 
     def __init__(self, settings: ServerSettings, requests: Requests, target: str, gate: CallGate) -> None:
-        self.last_words = ""
+        self.last_words: str = ""
         self._settings, self._requests, self._target, self._gate = settings, requests, target, gate
         self._arriving, self._messages = trio.open_memory_channel[bytes | Ended](_MOST_WAITING)
         self._outgoing, self._waiting = trio.open_memory_channel[bytes](_MOST_WAITING)

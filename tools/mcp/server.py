@@ -66,8 +66,8 @@ class Server:
     ) -> None:
         self.settings = settings
         self.listing = listing
-        self.starts = 0
-        self.gate = CallGate()
+        self.starts: int = 0
+        self.gate: CallGate = CallGate()
         self._requests = (
             Requests(settings.name, around.asker) if settings.asks and around.asker is not None else None
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leeward.security.lazy import lazy_names
+from leeward.security.lazy import Loads, lazy_names
 
 from .environment import Exceeded, Limits, UpperBounds, environment, quiet_environment, size_text
 from .git_settings import git_settings
@@ -116,4 +116,4 @@ _HOMES = {
     "unstartable": ".run",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

@@ -21,7 +21,8 @@ class DiskUsage:
     """
 
     def __init__(self, place: str, size: int, inodes: int) -> None:
-        self._place, self.size, self._inodes = place, size, inodes
+        self._place, self._inodes = place, inodes
+        self.size: int = size
         self._free = _room(place)
         self._looked, self._cost = time.monotonic(), 0.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leeward.security.lazy import lazy_names
+from leeward.security.lazy import Loads, lazy_names
 
 from .self_test import Probe, self_test
 
@@ -92,4 +92,4 @@ _HOMES = {
     "run_read_only": ".read_only",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

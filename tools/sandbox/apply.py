@@ -54,7 +54,7 @@ class NotKept(Exception):
         listed = [f"{shown_name(path)}: {why}" if path else why for path, why in reasons.items()]
         more = f" and {len(listed) - _FEW} more" if len(listed) > _FEW else ""
         super().__init__(f"{'; '.join(listed[:_FEW])}{more}")
-        self.reasons = dict(reasons)
+        self.reasons: dict[str, str] = dict(reasons)
         self.is_unsettled = is_unsettled
 
 

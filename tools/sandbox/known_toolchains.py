@@ -33,11 +33,11 @@ class Walk:
     """
 
     def __init__(self) -> None:
-        self.began_ns = time.time_ns()
+        self.began_ns: int = time.time_ns()
         self.entries = 0
         self.folders: list[str] = []
         self._seals: list[bytes] = []
-        self.is_settled = True
+        self.is_settled: bool = True
 
     def enter(self, folder: str) -> None:
         """Note a folder that is about to be listed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leeward.security.lazy import lazy_names
+from leeward.security.lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
     from .jobs import Job, Jobs, JobState
@@ -25,4 +25,4 @@ _HOMES = {
     "Trials": ".trials",
 }
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Loads = lazy_names(__name__, _HOMES)

@@ -75,7 +75,7 @@ class MessageReader:
     __slots__ = ("_blocks", "_by_index", "_counts", "_held", "_owner", "_reason", "_seen", "_text", "done")
 
     def __init__(self, owner: str = "") -> None:
-        self.done = False
+        self.done: bool = False
         self._owner = owner
         self._blocks: list[_Block] = []
         self._by_index: dict[str, _Block] = {}

@@ -85,7 +85,7 @@ class ChatReader:
     )
 
     def __init__(self, owner: str = "") -> None:
-        self.done = False
+        self.done: bool = False
         self._owner = owner
         self._slots: list[_Slot] = []
         self._by_index: dict[int, _Slot] = {}
