@@ -48,7 +48,7 @@ LATE_MODULES = {
     "runtime/__init__.py",
     "runtime/cli/main.py",
     "src/leeward/pytest_plugin.py",
-}  # lazy fronts, PEP 562; a lazy module in `sys.modules` would be seen by the other plug-ins of a user's pytest
+}  # lazy fronts, PEP 562; and the plug-in, beside which others of a pytest would see lazy modules
 SPAWNERS = {
     "tools/process/run.py",
     "tools/process/reaper.py",
