@@ -142,7 +142,7 @@ class History:
         self.unanswered: dict[str, ToolCall] = {}
         self._ids: set[str] = set()
         self._warned = False
-        self.sends_pictures = True
+        self.sends_pictures: bool = True
         """Whether the pictures of messages are sent; a service that refused them is not sent them again."""
 
     def resume(self, taken: HistorySnapshot, answers: Mapping[str, str] | None = None) -> None:

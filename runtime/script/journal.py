@@ -19,7 +19,7 @@ from leeward.security.text import redact_text
 from .. import slash
 from ..events import CallEnded, CallStarted, EndReason, RunEvent, TurnEnded
 from .keyed import FoundRun, KeyedTask, is_once_only
-from .recorded import OpenStep, StepOutcome, result_row, slash_row, turn_row
+from .recorded import OpenStep, RunOnRecord, StepOutcome, result_row, slash_row, turn_row
 
 if TYPE_CHECKING:
     from ..app import RuntimeSession
@@ -51,8 +51,8 @@ class Journal:
     """
 
     def __init__(self, task: KeyedTask, found: FoundRun, *, skips: bool) -> None:
-        self.session = found.session
-        self.record = found.record
+        self.session: str = found.session
+        self.record: RunOnRecord = found.record
         self._task = task
         self._found = found
         self._keys = found.kept.keys
