@@ -148,6 +148,7 @@ def _error(path: str) -> OSError:
     return OSError(number, os.strerror(number), path)
 
 
+# The options of prctl(2), from `linux/prctl.h`.
 _SET_DUMPABLE = 4
 _SET_SECCOMP = 22
 _CAPBSET_READ = 23
@@ -231,6 +232,7 @@ def keep_from_debuggers() -> None:
 _NONBLOCK, _CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
 _ONLYDIR, _DONT_FOLLOW = 0x01000000, 0x02000000
 _EVENT = struct.Struct("iIII")
+# A read fails with EINVAL if the next event does not fit; one takes at most 16 + NAME_MAX + 1 bytes.
 _BUFFER = 1 << 16
 
 

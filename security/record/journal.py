@@ -21,6 +21,8 @@ from ..trust import TrustLevel
 
 __all__ = ["Journal", "tell"]
 
+# A record of an outcome is written under a shield, so that a cancelled call leaves one. But a disk that hangs
+# must not make the cancellation hang: what is not written by then is written before the next call.
 _RECORD_SECONDS = 5.0
 
 

@@ -31,8 +31,8 @@ _KEEP_ALIVE = 30.0
 _CONNECTED = 0.5
 _BEGUN = 0.75
 
-_SKIPPED = 16 * 1024
-_DRAINED = 32
+_SKIPPED = 16 * 1024  # bytes of a redirect's body, which nobody reads
+_DRAINED = 32  # chunks that were received already when enough was read
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEADERS = (
     (b"User-Agent", b"leeward"),

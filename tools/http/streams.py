@@ -18,11 +18,13 @@ from leeward.security.lazy import dataclass
 
 __all__ = ["CountedStream", "Route"]
 
+# A write is finished under a shield, since half a frame would break the connection for all requests on it. A
+# server that takes nothing more must not hold a cancelled request for ever.
 _WRITE_SECONDS = 5.0
 
 _FRAME_HEADER = 9  # RFC 9113, 4.1
-_RST_STREAM = 3
-_CANCEL = 8
+_RST_STREAM = 3  # RFC 9113, 6.4
+_CANCEL = 8  # RFC 9113, 7
 
 
 @dataclass(slots=True)

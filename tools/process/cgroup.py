@@ -32,6 +32,7 @@ _TASKS_OF_KERNEL = 2
 
 # Next to others that want the processor, a command gets half of what they get.
 _CPU_WEIGHT = "50"
+# A group can be removed only when the kernel has taken the last killed process out of it, a little later.
 _TRIES, _PAUSE = 100, 0.005
 
 

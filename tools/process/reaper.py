@@ -53,6 +53,7 @@ _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
 _IS_LINUX = sys.platform == "linux"
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _MOST_DESCRIPTORS = 16
+# Two seconds in all: a process that hangs in the kernel does not end when it is killed.
 _ROUNDS = 400
 _MOST_COLLECTED = 100
 _PAUSE = 0.005

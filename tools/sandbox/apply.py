@@ -39,7 +39,7 @@ __all__ = ["Keeping", "NotKept"]
 
 _PIECE = 1024 * 1024
 _BATCH = 200
-_TRIED_AGAIN = 0.02
+_TRIED_AGAIN = 0.02  # seconds: a lock of the system cannot be waited for in a way that can be cancelled
 _FEW = 5
 _LOCK = "lock"
 _THEIRS = "it was changed by something else meanwhile"
@@ -206,7 +206,6 @@ class Keeping:
         """Be the only process that changes this workspace in this way."""
         handle = await trio.to_thread.run_sync(_lock_file, self._journal)
         try:
-            # No lock of the system can be waited for in a way that can be cancelled.
             while not _is_taken(handle):  # noqa: ASYNC110 — another process holds it
                 await trio.sleep(_TRIED_AGAIN)
             yield

@@ -39,8 +39,8 @@ _TOLD = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs"})
 _MOST_WATCHES = "/proc/sys/fs/inotify/max_user_watches"
 # The rest of what the person may watch is for editors and for other sessions.
 _SHARE = 4
-_ROUNDS = 20
-_LONGEST_REST = 64
+_ROUNDS = 20  # of listing what changed while it was listed
+_LONGEST_REST = 64  # looks, at most, that are whole scans before an index is tried again
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP})
 
 

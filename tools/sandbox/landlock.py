@@ -47,6 +47,7 @@ __all__ = [
 _HOME, _TEMPORARY = "home", "tmp"
 """What a folder for temporary files holds: a home, and where such files are put."""
 
+# The numbers of the calls are the same on every architecture, as of all calls since Linux 5.1.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION = 1
 _PATH_BENEATH = 1

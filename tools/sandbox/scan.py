@@ -39,8 +39,8 @@ _SETTINGS = ("config", "config.worktree")
 _GIT, _OURS = ".git", ".leeward"
 _REF_PLACE = regex(r"/\.git/(?:.+/)?(?:refs|logs)/")
 _REF = regex(rb"[0-9a-f]{40}")
-_SMALL = 256 * 1024
-_DIGESTED = 8 * 1024 * 1024
+_SMALL = 256 * 1024  # bytes of a file whose content is kept, so that it can be restored
+_DIGESTED = 8 * 1024 * 1024  # bytes of a file that is compared by its hash; a larger one by size and time
 _PATH_ALONE = getattr(os, "O_PATH", os.O_RDONLY)
 _MOST = 200_000
 """Entries that are looked at; the shallow ones come first."""

@@ -39,8 +39,11 @@ class _Needs(Enum):
 
 
 _HERE, _EMPTY = -100, ""
-_CREATES, _EXCLUSIVE, _NO_LINK, _PATH_ALONE = 0o100, 0o200, 0o400000, 0o10000000
-_NAMELESS = 0o20000000
+# From `os`, since the numbers differ between machines: O_NOFOLLOW is another bit on ARM than on x86. The last
+# two are only on Linux, as is all of this.
+_CREATES, _EXCLUSIVE, _NO_LINK = os.O_CREAT, os.O_EXCL, os.O_NOFOLLOW
+_PATH_ALONE = getattr(os, "O_PATH", 0o10000000)
+_NAMELESS = getattr(os, "O_TMPFILE", 0o20000000) & ~os.O_DIRECTORY
 
 # The positions of (folder, path) in a call's arguments, None for none, and what has to be at that path.
 _Place = tuple[int | None, int | None, _Needs]
@@ -73,13 +76,15 @@ _FLAGS = {"open": 1, "openat": 2}
 NOTICED = (*_PLACES, "bind")
 """The calls that are reported."""
 
+# SECCOMP_IOCTL_NOTIF_RECV, _SEND and _ID_VALID (`linux/seccomp.h`). Each number encodes the size of its
+# structure, so the layouts below cannot change without a new number.
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _TOLD, _ANSWER = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
-_GO_ON = 1
-_LONGEST_PATH = 4096
-_MOST_LINKS = 40
+_GO_ON = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE
+_LONGEST_PATH = 4096  # PATH_MAX, with the zero at its end
+_MOST_LINKS = 40  # MAXSYMLINKS: the kernel fails with ELOOP behind more
 _MOST_WISHES = 500
-_MOST_CALLS = 200_000
+_MOST_CALLS = 200_000  # looked up for one program; every one of them waits for it
 _OWN_HANDLE = regex(r"/(?:proc/(?:self|thread-self)|dev)/fd/(\d+)")
 _LOCAL = 1
 

@@ -47,6 +47,8 @@ _SET_FLAGS = (0x40086602, 0x401C5820)  # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR
 # What a terminal is like, what there is to read, and whether a descriptor survives the start of a program.
 _QUESTIONS = (0x5401, 0x540F, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x802C542A)
 
+# Opcodes of classic BPF (`linux/bpf_common.h`), what a filter may return (`linux/seccomp.h`), and the offsets
+# in the `seccomp_data` that it reads: of the call's number, the architecture and the first argument.
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 _ALLOW, _FAIL, _TELL = 0x7FFF0000, 0x00050000, 0x7FC00000
 _NUMBER, _MACHINE, _ARGUMENTS = 0, 4, 16
