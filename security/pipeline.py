@@ -155,7 +155,7 @@ class Pipeline:
     ) -> ToolResult:
         """Judge a call and run it, and do the same with what it leads to: a second run, or kept changes.
 
-        These come with their `action`; the Action of any other call is read here.
+        The pipeline itself makes the `action` of what a call leads to. Without one, the call is read first.
         """
         try:
             action = action or await self._files.with_labels(await self.judge.read(call))

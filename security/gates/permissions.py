@@ -59,7 +59,7 @@ def _default(action: Action, session: Session, *, sends_freely: bool) -> Verdict
     changes = _changes(action, sends_freely=sends_freely)
     changes_nothing = not action.effects & (Effect.CREATE | Effect.WRITE)
     if not changes or action.is_command or (action.of is not None and changes_nothing):
-        # `commands` judges what command lines do, word by word, and `hosts` what they reach.
+        # `commands` judges what command lines do, word by word, and `hosts` what they and second runs reach.
         return Allow()
     # No answer in advance covers a line that cannot be parsed, or changes made with a lent secret.
     is_unreadable = any(isinstance(atom.canonical, Unreadable) for atom in action.of_kind(Kind.COMMAND))
