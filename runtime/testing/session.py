@@ -55,10 +55,10 @@ class ScriptedModel:
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Make the next reply."""
         self.requests.append(request)
-        said = self.replies.popleft() if self.replies else ENDED
-        if isinstance(said, str):
-            return replay(reply(said))
-        calls = [ToolCall(new_call_id(), tool, json.dumps(dict(given))) for tool, given in said]
+        answer = self.replies.popleft() if self.replies else ENDED
+        if isinstance(answer, str):
+            return replay(reply(answer))
+        calls = [ToolCall(new_call_id(), tool, json.dumps(dict(given))) for tool, given in answer]
         return replay(reply("", calls))
 
     @property

@@ -26,5 +26,5 @@ def lines_of(name: str) -> dict[str, Any]:
 def groups_of(groups: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each program of some groups of a table, with what its group says of it."""
     for group in groups:
-        said = {key: value for key, value in group.items() if key != "programs"}
-        yield from ((program, said) for program in group["programs"].split())
+        fields = {key: value for key, value in group.items() if key != "programs"}
+        yield from ((program, fields) for program in group["programs"].split())
