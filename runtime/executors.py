@@ -6,6 +6,7 @@ An installed plug-in that is not named is not loaded, because importing code run
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leeward.security.filters import HARD_BOUND
@@ -138,11 +139,24 @@ def _loaded(point: metadata.EntryPoint, what: str) -> Iterator[Registered]:
         for executor in executors if fits else ():
             executor.specs()
     except Exception as error:
-        raise _unusable(what, f"{type(error).__name__}: {error}") from error
+        raise _unusable(what, f"{type(error).__name__}: {error}{_way_to(point, error)}") from error
     if not fits:
         raise _unusable(what, "neither it nor what it makes is a tool executor (specs and execute)")
     for executor in executors:
         yield Registered(executor, what, TrustLevel.VERIFIED)
+
+
+def _way_to(point: metadata.EntryPoint, error: Exception) -> str:
+    """Return how a module is found that is not installed, "" where that is not what is wrong."""
+    top = point.module.partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or error.name != top:
+        return ""
+    # The folder that Leeward is started in may be a workspace of others, with a module of that name.
+    here = Path.cwd()
+    is_here = any((here / name).exists() for name in (f"{top}.py", top))
+    folder = here if is_here else "FOLDER"
+    lies = "; the one in this folder is not looked at" if is_here else ""
+    return f"{lies}. Install it in Leeward's environment, or start with PYTHONPATH={folder}"
 
 
 def _is_executor(value: object) -> bool:

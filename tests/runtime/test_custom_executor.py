@@ -328,6 +328,38 @@ async def test_what_cannot_be_loaded_is_a_clean_error(sessions, tmp_path, instal
     assert said in caught.value.message
 
 
+@pytest.mark.parametrize("lies_here", [True, False])
+async def test_a_module_that_is_not_installed_is_an_error_that_says_how_it_is_found(
+    sessions, tmp_path, monkeypatch, lies_here
+):
+    monkeypatch.chdir(tmp_path)
+    if lies_here:
+        (tmp_path / "lw_here.py").write_text(MODULE)
+    with pytest.raises(CliError) as caught:
+        async with sessions.session(tmp_path, '[tools]\nexecutors = ["lw_here:make"]\n', says=[]):
+            pass
+    way = caught.value.message.rpartition("PYTHONPATH=")[2]
+    assert ("in this folder is not looked at" in caught.value.message) == lies_here
+    assert way == (str(tmp_path) if lies_here else "FOLDER")
+    assert "lw_here" not in sys.modules
+    if lies_here:
+        monkeypatch.syspath_prepend(way)
+        async with sessions.session(tmp_path, '[tools]\nexecutors = ["lw_here:make"]\n', says=[]) as runtime:
+            assert runtime.tools.spec("poke") is not None
+        del sys.modules["lw_here"]
+
+
+async def test_a_module_that_needs_another_one_is_not_taken_for_one_that_is_missing(
+    sessions, tmp_path, monkeypatch
+):
+    (tmp_path / "lw_needs.py").write_text("import lw_no_such_module\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(CliError, match="lw_no_such_module") as caught:
+        async with sessions.session(tmp_path, '[tools]\nexecutors = ["lw_needs:make"]\n', says=[]):
+            pass
+    assert "PYTHONPATH" not in caught.value.message
+
+
 async def test_two_packages_with_one_plugin_name_are_not_guessed_between(sessions, tmp_path, installed):
     installed("lw_plugin_d", "pokes = lw_plugin_d:make", package="first")
     installed("lw_plugin_e", "pokes = lw_plugin_e:make", package="second")

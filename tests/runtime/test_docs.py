@@ -217,13 +217,17 @@ def test_the_code_in_the_guide_for_embedding_runs(tmp_path, monkeypatch):
     assert {name for row in rows for name in quoted(row[0])} == {*RuntimeOptions.__annotations__}
 
 
-def test_the_code_in_the_readme_is_python_and_names_what_there_is():
+def test_the_code_in_the_readme_runs(tmp_path, monkeypatch, capsys):
     declares, embeds = blocks(page("README.md"), "python")
     names = {"__name__": "readme"}
     exec(compile(declares, "README.md", "exec"), names)
     assert names["weather"].specs()[0].name == "weather"
-    wrapped = "async def main():\n" + "".join(f"    {line}\n" for line in embeds.split("\n"))
-    exec(compile(wrapped.replace("    from leeward import Runtime\n", ""), "README.md", "exec"), names)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "notes.txt").write_text("the ferry leaves at seven\n")
+    monkeypatch.chdir(tmp_path / "work")
+    exec(compile(embeds, "README.md", "exec"), {"__name__": "__main__"})
+    assert "the ferry leaves at seven" in capsys.readouterr().out
 
 
 def anchors(text: str) -> set[str]:
