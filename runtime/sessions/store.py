@@ -241,15 +241,16 @@ async def find(catalog: Catalog, name: str, workspace: str, besides: str = "") -
 
 
 async def own_record(catalog: Catalog, session: str) -> Conversation:
-    """Return how the current session is stored, which it is from its first message on.
+    """Return how the current session is stored, once it has a message.
 
     Raises:
         CliError: there is no message yet.
         RecordError: it could not be read.
     """
-    if found := await catalog.named(session):
-        return found[0]
-    raise CliError(Exit.NOT_FOUND, "NOT_FOUND", "this session has no message yet")
+    found = await catalog.named(session)
+    if not found or not found[0].turns:
+        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", "this session has no message yet")
+    return found[0]
 
 
 def lock(database: Path, session: str) -> SessionLock:
