@@ -26,7 +26,7 @@ class Options:
     `session`, `kinds`, `tool`, `denied` and `since` (seconds since the epoch) say which records are meant,
     `form` is how they are exported, `head` a signed head of the audit, or the file that holds it.
     `output_schema` is the file with the JSON Schema that the answer to `prompt` must fit.
-    `report` is where a JUnit report of `script` goes.
+    `report` is where a JUnit report of `scripts` goes, of which as many as `jobs` are run at once.
     `key` names a run whose steps are done once, `on_unknown` is `repeat` or `skip` for a call of it that may
     have run.
     `resume` is the session to resume, "" the latest; `turn` the one behind which it is forked.
@@ -48,7 +48,8 @@ class Options:
     quiet: bool = False
     verbose: bool = False
     prompt: str | None = None
-    script: str | None = None
+    scripts: tuple[str, ...] = ()
+    jobs: int | None = None
     report: Path | None = None
     key: str | None = None
     on_unknown: str | None = None

@@ -100,7 +100,7 @@ class Printer:
         """Print a line of progress (text only); `urgent` ones also under --quiet."""
         if self.is_text and (urgent or not self.options.quiet):
             self.end_answer()
-            self._aside(text)
+            self.aside(f"{plain(text)}\n")
 
     def warn(self, text: str) -> None:
         """Tell something the person must see, and put it into the envelope's warnings."""
@@ -124,6 +124,11 @@ class Printer:
                 _write(self._out, text)
             except OSError as error:
                 self._lose(error)
+
+    def aside(self, text: str) -> None:
+        """Print text to stderr, whatever the form; what it does not take changes nothing."""
+        with suppress(OSError):
+            _write(self._err, text)
 
     def finish(
         self, code: Exit, data: object = None, error: Mapping[str, object] | None = None, **meta: object
@@ -156,7 +161,7 @@ class Printer:
         for fact in facts if isinstance(facts, list) else ():
             lines.append(f"  {fact['name']}: {str(fact['value'])[:_LONGEST_FACT]}")
         self.end_answer()
-        self._aside(chr(10).join(lines))
+        self.aside(f"{plain(chr(10).join(lines))}\n")
 
     def end(self, code: Exit) -> Exit:
         """Return how the process ends, after everything: a success only if all of the answer was taken.
@@ -172,7 +177,7 @@ class Printer:
             code = Exit.GENERAL_ERROR
             if not isinstance(self._lost, BrokenPipeError):
                 why = self._lost.strerror or self._lost
-                self._aside(f"leeward: the answer is lost: standard output cannot be written to: {why}")
+                self.aside(f"leeward: the answer is lost: standard output cannot be written to: {why}\n")
         with suppress(OSError):
             _settle(self._err)
         return code
@@ -180,11 +185,6 @@ class Printer:
     def _lose(self, error: OSError) -> None:
         self._lost = error
         self.on_close()
-
-    def _aside(self, text: str) -> None:
-        """Print lines to stderr; what it does not take changes nothing."""
-        with suppress(OSError):
-            _write(self._err, f"{plain(text)}\n")
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -95,6 +95,7 @@ NURSERIES = {
     "runtime/conversation/calls.py",
     "runtime/console/foreground.py",
     "runtime/repl/repl.py",
+    "runtime/script/jobs.py",
 }
 URL_PARSERS = {"security/url/parse.py", "security/url/extract.py"}
 WAITING = {

@@ -23,13 +23,19 @@ def check_combination(options: Options) -> None:
 
 def _of_runs(options: Options) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the flags of -p and --script."""
-    is_prompt, is_script = options.prompt is not None, options.script is not None
+    is_prompt, is_script = options.prompt is not None, bool(options.scripts)
     if options.command and (is_prompt or is_script):
         yield f"-p and --script do not go with {options.command}", ""
     if options.command and options.resume is not None:
         yield f"--resume does not go with {options.command}", "leeward sessions --help"
     if is_prompt and is_script:
         yield "give -p or --script, not both", ""
+    if options.jobs is not None and not is_script:
+        yield "--jobs goes with --script", ""
+    if len(options.scripts) > 1 and options.resume is not None:
+        yield "each of several scripts has a session of its own, so none is resumed", ""
+    if options.scripts.count("-") > 1:
+        yield "standard input is one script, so - is given once", ""
     if options.report is not None and not is_script:
         yield "--report goes with --script", ""
     if options.output_schema is not None and not is_prompt:
@@ -42,7 +48,7 @@ def _of_keys(options: Options) -> Iterator[tuple[str, str]]:
         if options.on_unknown is not None:
             yield "--on-unknown goes with --key", ""
         return
-    if options.prompt is None and options.script is None:
+    if options.prompt is None and not options.scripts:
         yield "--key goes with -p and --script", ""
     if options.resume is not None:
         yield "--key names a session of its own, so it does not go with --resume or --continue", ""

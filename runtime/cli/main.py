@@ -128,6 +128,7 @@ _COMMANDS = {
     "agents": ".agents:agents",
     "prompt": "..script.headless:run_prompt",
     "script": "..script.headless:run_script",
+    "scripts": "..script.jobs:run_scripts",
     "chat": "..repl.repl:run_repl",
 }
 
@@ -195,8 +196,8 @@ def _implied(options: Options) -> str:
     """
     if options.prompt is not None:
         return "prompt"
-    if options.script is not None:
-        return "script"
+    if options.scripts:
+        return "script" if len(options.scripts) == 1 else "scripts"
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         if importlib.import_module("..script.stdin", __package__).is_piped():
             raise CliError(
@@ -294,7 +295,7 @@ def read_command_line(words: Sequence[str]) -> Options:
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", unknown, suggestion="leeward --help") from None
     known = {field.name for field in fields(Options)}
     given = {name: value for name, value in found.items() if name in known and value is not None}
-    for name in ("urls", "seen", "kept", "kinds", "words"):
+    for name in ("urls", "seen", "kept", "kinds", "words", "scripts"):
         given[name] = tuple(given.get(name, ()))
     options = Options(**given)
     check_combination(options)
@@ -325,7 +326,15 @@ def _parser() -> argparse.ArgumentParser:
         "-p", dest="prompt", metavar="PROMPT", help="one turn, and leave (- is standard input)"
     )
     parser.add_argument(
-        "--script", metavar="FILE", help="the turns and commands in a file (- is standard input)"
+        "--script",
+        dest="scripts",
+        metavar="FILE",
+        nargs="+",
+        action="extend",
+        help="the turns and commands in a file (- is standard input); several are run beside each other",
+    )
+    parser.add_argument(
+        "--jobs", metavar="N", type=_count, help="with several scripts: as many at once (1), each its session"
     )
     parser.add_argument(
         "--report", metavar="FILE", type=Path, help="with --script: write a JUnit report of its steps"

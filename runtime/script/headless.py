@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import trio
@@ -25,7 +25,7 @@ from .answer_schema import AnswerSchema, load_answer_schema
 from .expect import unnamed_denials
 from .journal import Journal
 from .keyed import check_key, found_run, task_of
-from .report import Report
+from .report import Report, Suite
 from .script import Script, ScriptStep, load_script
 from .stdin import read_data, read_words
 from .steps import StepDone, StepRunner
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from ..printer import Printer
     from .recorded import StepOutcome
 
-__all__ = ["HeadlessRun", "OpenSession", "run_prompt", "run_script", "started"]
+__all__ = ["HeadlessRun", "Listener", "OpenSession", "run_prompt", "run_script", "started"]
 
-OpenSession: TypeAlias = Callable[[Callable[[RunEvent], None]], AbstractAsyncContextManager[RuntimeSession]]
+Listener: TypeAlias = Callable[[RunEvent], None]
+OpenSession: TypeAlias = Callable[[Listener], AbstractAsyncContextManager[RuntimeSession]]
 """Opens a session whose events are heard."""
 
 
@@ -65,9 +66,13 @@ async def run_prompt(options: Options, printer: Printer) -> Exit:
 async def run_script(options: Options, printer: Printer) -> Exit:
     """Run the steps of `--script`; nothing is opened before the whole script was read."""
     # In a thread: standard input may be a pipe, and a signal must not wait for it.
-    script = await trio.to_thread.run_sync(load_script, options.script or "-", abandon_on_cancel=True)
+    script = await trio.to_thread.run_sync(load_script, options.scripts[0], abandon_on_cancel=True)
     start = started(options, printer)
-    return await HeadlessRun(options, printer, script, start, _opening(start)).run()
+    run = HeadlessRun(options, printer, script, start, _opening(start))
+    if options.report is not None:
+        run.report = Report(options.report, [script])
+        (run.suite,) = run.report.suites
+    return await run.run()
 
 
 def started(options: Options, printer: Printer) -> Startup:
@@ -92,7 +97,10 @@ def _opening(start: Startup) -> OpenSession:
 
 @dataclass(slots=True)
 class HeadlessRun:
-    """One session without a person."""
+    """One session without a person; `part` tells those apart that share a key.
+
+    Its steps are added to `suite`, which is all of `report` where it has one.
+    """
 
     options: Options
     printer: Printer
@@ -101,6 +109,9 @@ class HeadlessRun:
     opened: OpenSession
     piped: str = ""
     form: AnswerSchema | None = None
+    report: Report | None = None
+    suite: Suite | None = None
+    part: str = ""
     value: Json = None
     session: str = ""
     model: str = ""
@@ -124,17 +135,15 @@ class HeadlessRun:
         """
         self.printer.so_far = self.data
         account = RunPrinter(self.printer, shows_answer=self.form is None)
-        report = None if self.options.report is None else Report(self.options.report, self.script.name)
         try:
-            async with self._journal() as self.journal:
-                if not self._recalled(account, report):
-                    await self._run(account, report)
+            with self.report.written() if self.report is not None else nullcontext():
+                async with self._journal() as self.journal:
+                    if not self._recalled(account):
+                        await self._run(account)
         finally:
-            if report is not None:
-                report.write(len(self.script.steps))
             # The end of the session has signed the audit by now.
             self.printer.event({"schema": SCHEMA, "type": "run", **self._summary()})
-        if self.options.script is not None:
+        if self.options.scripts:
             account.end(len(self.done), len(self.refused), self.session)
         return self._finish()
 
@@ -145,11 +154,12 @@ class HeadlessRun:
             yield None
             return
         task = task_of(self.options.key, self.script, self.start, self.piped, self.form)
+        task = replace(task, part=self.part)
         async with found_run(task, self.start, self.options.on_unknown) as found:
             self.session, self.model, self.head = found.session, found.record.model, found.record.head
             yield Journal(task, found, skips=self.options.on_unknown == "skip")
 
-    async def _run(self, account: RunPrinter, report: Report | None) -> None:
+    async def _run(self, account: RunPrinter) -> None:
         """Run the steps that are not on record in a session, and end that."""
 
         def hear(event: RunEvent) -> None:
@@ -161,7 +171,7 @@ class HeadlessRun:
         try:
             async with self.opened(hear) as runtime:
                 try:
-                    await self._steps(runtime, account, report)
+                    await self._steps(runtime, account)
                 except CliError as error:
                     failure = error
         finally:
@@ -172,7 +182,7 @@ class HeadlessRun:
         if failure is not None:
             raise failure
 
-    def _recalled(self, account: RunPrinter, report: Report | None) -> bool:
+    def _recalled(self, account: RunPrinter) -> bool:
         """Tell what is on record of the first steps; return whether that is all there is to do.
 
         Raises:
@@ -183,7 +193,7 @@ class HeadlessRun:
         for number, outcome in sorted(self.journal.record.done.items()):
             step = self.script.steps[number - 1]
             account.begin(step, self._number(number), is_recorded=True)
-            with report.step(step) if report is not None else nullcontext():
+            with self.suite.step(step) if self.suite is not None else nullcontext():
                 self._recall(account, step, outcome)
         return self.journal.is_over
 
@@ -200,7 +210,7 @@ class HeadlessRun:
         for expected in step.expected:
             account.met(expected)
 
-    async def _steps(self, runtime: RuntimeSession, account: RunPrinter, report: Report | None) -> None:
+    async def _steps(self, runtime: RuntimeSession, account: RunPrinter) -> None:
         if self.journal is not None:
             await self.journal.resume(runtime)
         elif self.options.resume is not None:
@@ -211,14 +221,14 @@ class HeadlessRun:
             account.begin(step, self._number(number))
             done = StepDone(step, account.happened)
             self.done.append(done)
-            with report.step(step) if report is not None else nullcontext():
+            with self.suite.step(step) if self.suite is not None else nullcontext():
                 await runner.run(done, number)
                 self.value = runner.value
             if done.slash is not None and done.slash.exit:
                 break
 
     def _number(self, number: int) -> int | None:
-        return number if self.options.script is not None else None
+        return number if self.options.scripts else None
 
     def _finish(self) -> Exit:
         ended = [done.ended.reason for done in self.done if done.ended is not None]
@@ -234,7 +244,7 @@ class HeadlessRun:
     def data(self) -> dict[str, Json]:
         """Return what there is by now, as the envelope shows it."""
         steps = [done.as_json() for done in self.done]
-        return self._summary() | (steps[0] if self.options.script is None and steps else {"steps": steps})
+        return self._summary() | (steps[0] if not self.options.scripts and steps else {"steps": steps})
 
     def _summary(self) -> dict[str, Json]:
         """Return what is true of all steps together; nothing has a session before one was opened."""

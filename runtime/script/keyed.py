@@ -31,7 +31,16 @@ if TYPE_CHECKING:
     from .answer_schema import AnswerSchema
     from .script import Script, ScriptStep
 
-__all__ = ["FoundRun", "KeyedTask", "check_key", "found_run", "is_once_only", "task_of"]
+__all__ = [
+    "FoundRun",
+    "KeyedTask",
+    "check_key",
+    "found_run",
+    "is_once_only",
+    "is_over",
+    "scripts_task",
+    "task_of",
+]
 
 _LONGEST_KEY = 200
 _LONGEST_ARGUMENTS = 160
@@ -46,17 +55,19 @@ _NOT_TWICE = frozenset({"undo", "redo"})
 class KeyedTask:
     """What is to be done under a key: the steps, and all that must be the same at another attempt.
 
-    `about` holds the model and the workspace by name, what is read by digests.
+    `about` holds the model and the workspace by name, what is read by digests. `part` tells runs apart that
+    share a key.
     """
 
     key: str
     steps: tuple[ScriptStep, ...]
     about: Mapping[str, str]
+    part: str = ""
 
     @property
     def digest(self) -> str:
-        """What the key is stored as."""
-        return key_digest(self.key)
+        """What the key is stored as; no key holds the character between it and a part."""
+        return key_digest(f"{self.key}\0{self.part}" if self.part else self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +107,36 @@ def task_of(key: str, script: Script, start: Startup, piped: str, form: AnswerSc
         if step.command in _ELSEWHERE:
             why = f"{step.file}:{step.line}: /{step.command} leads to another session, and a key is of one"
             raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, phase="script")
-    steps = [[step.text, [str(expected) for expected in step.expected]] for step in script.steps]
     about = {
-        "prompt or script": _digest(json.dumps(steps)),
+        "prompt or script": _digest(_text(script)),
         "standard input": _digest(piped),
         "output schema": _digest(form.text if form is not None else ""),
         "model": start.loaded.config.llm.model,
         "workspace": str(start.places.workspace),
     }
     return KeyedTask(key, script.steps, about)
+
+
+def scripts_task(key: str, scripts: Sequence[Script], start: Startup) -> KeyedTask:
+    """Return what is to be done by several scripts together, each of which has a part of the key."""
+    about = {
+        "set of scripts": _digest("".join(map(_text, scripts))),
+        "model": start.loaded.config.llm.model,
+        "workspace": str(start.places.workspace),
+    }
+    return KeyedTask(key, (), about)
+
+
+async def is_over(task: KeyedTask, kept: SessionStore) -> bool:
+    """Whether all of a run is on record.
+
+    Raises:
+        RecordError: the records cannot be read.
+    """
+    run = await kept.keys.find(task.digest)
+    if run is None or not run.is_kept:
+        return False
+    return RunOnRecord.of(await kept.keys.steps(run.session)).is_over(len(task.steps))
 
 
 @asynccontextmanager
@@ -222,6 +254,10 @@ def _unknown(task: KeyedTask, session: str, unknown: Sequence[Decided | Unfinish
         calls=[_unknown_json(one) for one in unknown],
         suggestion="look whether it was done, then: --on-unknown skip (not again), or repeat (once more)",
     )
+
+
+def _text(script: Script) -> str:
+    return json.dumps([[step.text, [str(expected) for expected in step.expected]] for step in script.steps])
 
 
 def _digest(text: str) -> str:

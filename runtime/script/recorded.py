@@ -17,13 +17,15 @@ from leeward.security.lazy import dataclass
 from leeward.security.outcome import Category
 from leeward.security.ports import RecordError
 
+from .. import slash
 from ..events import EndReason, TurnEnded, result_json
 from ..exits import CliError, Exit, Json
 from ..sessions import CallRecord
-from ..slash import SlashResult
 
 if TYPE_CHECKING:
     from leeward.memory.sessions import StepRecord
+
+    from ..slash import SlashResult
 
 __all__ = [
     "OpenStep",
@@ -198,7 +200,7 @@ def slash_row(result: SlashResult, mask: Mask) -> dict[str, Json]:
 
 def _slash_of(row: Mapping[str, Any]) -> SlashResult:
     turn = None if row["turn"] is None else (row["turn"][0], row["turn"][1])
-    return SlashResult(row["text"], turn, row["exit"], row["failed"], data=row["data"])
+    return slash.SlashResult(row["text"], turn, row["exit"], row["failed"], data=row["data"])
 
 
 def _failure_row(error: CliError) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""Write a JUnit report of a script: a test case for each step, in the form that CI systems read.
+"""Write a JUnit report of scripts, as CI systems read it: a suite for each, a test case for each step.
 
 A report is written however the script ended, and all at once: a reader never sees half of one. What a step
 says is escaped visibly, since XML has no place for control characters.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -17,9 +18,9 @@ from leeward.security.lazy import dataclass
 from leeward.security.text import visible
 
 from ..exits import CliError, Exit
-from .script import ScriptStep
+from .script import Script, ScriptStep
 
-__all__ = ["Report"]
+__all__ = ["Report", "Suite"]
 
 _LONGEST_NAME = 200
 
@@ -33,11 +34,10 @@ class _Case:
     failure: tuple[str, str] | None
 
 
-class Report:
-    """The report of one script, to be written to a file."""
+class Suite:
+    """What came of the steps of one script."""
 
-    def __init__(self, path: Path, script: str) -> None:
-        self._path = path
+    def __init__(self, script: Script) -> None:
         self._script = script
         self._cases: list[_Case] = []
 
@@ -56,18 +56,22 @@ class Report:
         finally:
             self._cases.append(_Case(step, time.monotonic() - begun, failure))
 
-    def write(self, steps: int) -> None:
-        """Write the file; of `steps` there were, those that did not run count as skipped.
-
-        Raises:
-            CliError: it cannot be written.
-        """
+    @property
+    def counts(self) -> Counter[str]:
+        """How many steps there are, how many failed, and how many did not run."""
         failed = sum(case.failure is not None for case in self._cases)
-        counts = {"tests": steps, "failures": failed, "errors": 0, "skipped": steps - len(self._cases)}
-        seconds = sum(case.seconds for case in self._cases)
-        about = {name: str(count) for name, count in counts.items()} | {"time": f"{seconds:.3f}"}
-        root = ET.Element("testsuites", about)
-        suite = ET.SubElement(root, "testsuite", {"name": visible(self._script), **about})
+        steps = len(self._script.steps)
+        return Counter(tests=steps, failures=failed, errors=0, skipped=steps - len(self._cases))
+
+    @property
+    def seconds(self) -> float:
+        """How long its steps took."""
+        return sum(case.seconds for case in self._cases)
+
+    def add_to(self, root: ET.Element) -> None:
+        """Add it to a report."""
+        about = _about(self.counts, self.seconds)
+        suite = ET.SubElement(root, "testsuite", {"name": visible(self._script.name), **about})
         for case in self._cases:
             step = case.step
             first = visible(step.text.partition("\n")[0])[:_LONGEST_NAME]
@@ -76,6 +80,32 @@ class Report:
             if case.failure is not None:
                 kind, message = map(visible, case.failure)
                 ET.SubElement(element, "failure", {"type": kind, "message": message}).text = message
+
+
+class Report:
+    """The report of a run, to be written to a file: a suite for each script, in order."""
+
+    def __init__(self, path: Path, scripts: Sequence[Script]) -> None:
+        self._path = path
+        self.suites = [Suite(script) for script in scripts]
+
+    @contextmanager
+    def written(self) -> Iterator[None]:
+        """Write the file at the end, however that comes; steps that did not run count as skipped.
+
+        Raises:
+            CliError: it cannot be written.
+        """
+        try:
+            yield
+        finally:
+            self._write()
+
+    def _write(self) -> None:
+        counts = sum((suite.counts for suite in self.suites), Counter[str]())
+        root = ET.Element("testsuites", _about(counts, sum(suite.seconds for suite in self.suites)))
+        for suite in self.suites:
+            suite.add_to(root)
         beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
             ET.ElementTree(root).write(beside, encoding="utf-8", xml_declaration=True)
@@ -84,6 +114,11 @@ class Report:
             beside.unlink(missing_ok=True)
             why = f"--report {self._path} cannot be written: {error.strerror}"
             raise CliError(Exit.GENERAL_ERROR, "REPORT_LOST", why, phase="report") from error
+
+
+def _about(counts: Mapping[str, int], seconds: float) -> dict[str, str]:
+    names = ("tests", "failures", "errors", "skipped")
+    return {name: str(counts.get(name, 0)) for name in names} | {"time": f"{seconds:.3f}"}
 
 
 def _failure_text(error: CliError) -> str:

@@ -120,6 +120,7 @@ def test_each_event_has_the_fields_that_are_told(leeward):
             for words in (("list",), ("search", "read"), ("delete", "s_"))
         ),
         leeward("storage", "status", "--output", "jsonl"),
+        leeward("--script", script, script, "--model", "offline", "--output", "jsonl"),
         leeward("doctor", "--output", "jsonl"),
         *(
             leeward("mcp", "--output", "jsonl", *words)
@@ -134,7 +135,8 @@ def test_each_event_has_the_fields_that_are_told(leeward):
     for event in (event for run in runs for event in run.lines):
         seen.add(event["type"])
         if told[event["type"]]:
-            assert told[event["type"]] == {*event} - {"schema", "type"}, event
+            # With several scripts every line bears the file besides.
+            assert told[event["type"]] | {"file"} == {*event, "file"} - {"schema", "type"}, event
     assert seen == {*told} - {"thinking", "output", "alert", "config", "model", "grant", "definition"}
 
 

@@ -44,6 +44,7 @@ def test_every_command_is_offered_at_first() -> None:
     assert offered - {"completion"} == {name for name in _COMMANDS if " " not in name} - {
         "prompt",
         "script",
+        "scripts",
         "chat",
     }
     assert candidates(_parser(), []) == sorted(offered)
