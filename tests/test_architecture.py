@@ -47,8 +47,7 @@ LATE_MODULES = {
     "security/lazy/names.py",
     "runtime/__init__.py",
     "runtime/cli/main.py",
-    "src/leeward/pytest_plugin.py",
-}  # lazy fronts, PEP 562; and the plug-in, beside which others of a pytest would see lazy modules
+}  # lazy fronts, PEP 562
 SPAWNERS = {
     "tools/process/run.py",
     "tools/process/reaper.py",
