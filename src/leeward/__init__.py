@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from leeward.security.paths import Preview
     from leeward.security.permissions import Always
-    from leeward.security.ports import Answer, Question, Reply
+    from leeward.security.ports import Answer, DetailedAnswer, Question, Reply
     from leeward.security.session import AnomalyDetector, Scope
     from leeward.security.trust import Origin, TrustLevel
     from leeward.tools.composite import CompositeExecutor
@@ -61,6 +61,7 @@ __all__ = [
     "Cleared",
     "CompositeExecutor",
     "Destination",
+    "DetailedAnswer",
     "Effect",
     "Exchange",
     "InvalidParameters",
@@ -105,6 +106,7 @@ _HOMES = {
     "AuditLogger": "leeward.memory.audit",
     "Cleared": "leeward.security.call",
     "CompositeExecutor": "leeward.tools.composite",
+    "DetailedAnswer": "leeward.security.ports",
     "Destination": "leeward.tools.declare",
     "Effect": "leeward.security.kinds",
     "Exchange": "leeward.security.call",
