@@ -408,7 +408,7 @@ async def test_a_version_8_file_with_steps_opens_and_undoes(workspace, tmp_path,
         async with opened() as (keeping, _):
             await keep(keeping, upper)
     with closing(sqlite3.connect(tmp_path / "k.db")) as database, database:
-        for table in ("call_change", "file_label", "content_label"):
+        for table in ("call_change", "file_label", "content_label", "keyed_run", "keyed_step"):
             database.execute(f"DROP TABLE {table}")
         database.execute("DROP INDEX checkpoint_pending")
         for column in ("was_mtime", "became_mtime"):

@@ -227,7 +227,7 @@ async def test_git_works_in_a_repository_and_in_a_further_tree_of_it(git, place)
 READING = {
     "status": "git status --short",
     "import": f"{sys.executable} -c 'import sys; sys.path[:0] = [\"\"]; import module'",
-    "pytest": f"{sys.executable} -m pytest -q test_module.py",
+    "pytest": f"{sys.executable} -m pytest -p no:leeward -q test_module.py",
     "ruff": f"{sys.executable} -m ruff check module.py",
     "mypy": f"{sys.executable} -m mypy module.py",
 }

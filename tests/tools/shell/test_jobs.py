@@ -268,7 +268,7 @@ async def test_no_more_than_so_many_at_once_and_one_that_ended_makes_room(shell,
         with pytest.raises(ResourceNotFound, match="there are: job_1, job_2, job_3"):
             jobs.find("job_4")
         await jobs.end_all()
-        with pytest.raises(ResourceNotFound, match="there are: none"):
+        with pytest.raises(ResourceNotFound, match="there is none at all"):
             jobs.find("job_1")
         await start(made, "true")
         assert [job.id for job in jobs.all()] == ["job_1"], "a new session counts from the beginning"
