@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # An unpacked source archive holds them below src/leeward; from there they are moved to where a checkout has them.
 ROOMS := security memory tools runtime
 
-.PHONY: run test test-all tests test-versions lock check figures attacks fuzz crash races hostile lint types docs build clean
+.PHONY: run test test-all tests test-versions lock check figures attacks fuzz crash races soak hostile lint types docs build clean
 
 # What the parsers that verdicts rest on are asked about: command lines, URLs, patterns, pages, schemas.
 PARSER_TESTS := tests/security tests/tools/declare tests/tools/search tests/tools/test_lookup.py \
@@ -122,6 +122,12 @@ crash: $(VENV)/installed-dev
 # Processes that find a damaged database at once; a short version of it is part of the suite.
 races: $(VENV)/installed-dev
 	$(BIN)/python tests/fuzz/begin_anew.py 200
+
+# Headless runs whose standard input and tools do not want to end; half an hour. A short version of it is part
+# of the suite.
+SOAK_RUNS ?= 1000
+soak: $(VENV)/installed-dev
+	$(BIN)/python bench/soak.py $(SOAK_RUNS)
 
 # Hostile lines, run, and the world around them compared: so many on each rung that can be had here, as this
 # user and, where that is root, as an ordinary one; then the lines of a working day, bare and on trial. An

@@ -65,7 +65,7 @@ class Printer:
     """Says what a command has to say, in the form that was asked for, and how it ended.
 
     Once something of the answer could not be written, `on_close` is called, and the rest goes nowhere.
-    `so_far` returns the data of a command that is stopped half way.
+    `so_far` returns the data of a command that is stopped half way; `finished`: how it ended is printed.
     """
 
     def __init__(self, options: Options, out: TextIO | None = None, err: TextIO | None = None) -> None:
@@ -74,7 +74,7 @@ class Printer:
         self._lost: OSError | None = None
         self.on_close: Callable[[], None] = lambda: None
         self.so_far: Callable[[], object] = lambda: None
-        self._finished = False
+        self.finished = False
         self._has_answered = False
         self._out = out or sys.stdout
         self._err = err or sys.stderr
@@ -134,9 +134,9 @@ class Printer:
         self, code: Exit, data: object = None, error: Mapping[str, object] | None = None, **meta: object
     ) -> Exit:
         """Tell how it ended, once; the envelope under json, a last event under jsonl, errors as text."""
-        if self._finished:
+        if self.finished:
             return code
-        self._finished = True
+        self.finished = True
         request = self.options.request
         if self.options.output == "json":
             answer = envelope(code, data, error, self.warnings, request.meta(**meta))

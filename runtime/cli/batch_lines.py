@@ -14,6 +14,7 @@ from leeward.security.filters import HARD_BOUND
 
 from ..exits import CliError, Exit, Json, error_object, to_json
 from ..printer import Printer, plain
+from ..script import bytes_of
 
 __all__ = ["LONGEST_LINE", "BadLine", "answer_lines", "contents_of"]
 
@@ -107,20 +108,23 @@ def _read(handle: int) -> bytes:
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"the lines cannot be read: {error.strerror}") from error
 
 
-def contents_of(name: str) -> str:
+async def contents_of(name: str) -> str:
     """Return what a file holds, up to what is ever screened.
 
     Raises:
         CliError: it cannot be read.
     """
     try:
-        if name == "-":
-            raw = sys.stdin.buffer.read(HARD_BOUND)
-        else:
-            with Path(name).open("rb") as file:
-                raw = file.read(HARD_BOUND)
+        raw = await trio.to_thread.run_sync(_contents, name, abandon_on_cancel=True)
     except OSError as error:
         why = f"{plain(name)} cannot be read: {error.strerror}"
         code = Exit.NOT_FOUND if isinstance(error, FileNotFoundError) else Exit.GENERAL_ERROR
         raise CliError(code, "NOT_FOUND" if code is Exit.NOT_FOUND else "READ_ERROR", why) from error
     return raw.decode("utf-8", "replace")
+
+
+def _contents(name: str) -> bytes:
+    if name == "-":
+        return bytes_of(sys.stdin.fileno(), HARD_BOUND)
+    with Path(name).open("rb") as file:
+        return file.read(HARD_BOUND)

@@ -28,7 +28,9 @@ async def filters(options: Options, printer: Printer) -> Exit:
     """
     start = look(options)
     engine = Engine(start.loaded.filters)
-    return _listed(engine, printer) if options.action == "list" else _tested(engine, start, options, printer)
+    if options.action == "list":
+        return _listed(engine, printer)
+    return await _tested(engine, start, options, printer)
 
 
 def _listed(engine: Engine, printer: Printer) -> Exit:
@@ -52,7 +54,7 @@ def _listed(engine: Engine, printer: Printer) -> Exit:
     return printer.finish(Exit.SUCCESS, {"filters": list(rows)})
 
 
-def _tested(engine: Engine, start: Startup, options: Options, printer: Printer) -> Exit:
+async def _tested(engine: Engine, start: Startup, options: Options, printer: Printer) -> Exit:
     line = command.parse_command(options.line)
     if not isinstance(line, CommandLine):
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"--as cannot be read as a command line: {line.reason}")
@@ -65,7 +67,7 @@ def _tested(engine: Engine, start: Startup, options: Options, printer: Printer) 
         begin=lambda: engine.begin(line),
         exit_code=options.exit_code,
     )
-    before = Screened(contents_of(options.name))
+    before = Screened(await contents_of(options.name))
     for step in (cap, strip, redact):
         before = step(before, source)
     after = distill(before, source)

@@ -184,8 +184,11 @@ def _started(printer: Printer, *, is_ours: bool) -> Exit:
         importlib.import_module("leeward.tools.process").claim_process()
     gc.freeze()
     gc.enable()
-    started: Exit = (foreground.interactive if name == "chat" else foreground.foreground)(command, printer)
-    return started
+    if name == "chat":
+        chatted: Exit = foreground.interactive(command, printer)
+        return chatted
+    ended: Exit = foreground.foreground(command, printer, is_ours=is_ours)
+    return ended
 
 
 def _implied(options: Options) -> str:

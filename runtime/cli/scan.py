@@ -63,7 +63,7 @@ async def scan(options: Options, printer: Printer) -> Exit:
     """
     if options.batch is not None:
         return await answer_lines(options.batch, printer, _answered)
-    text = contents_of(options.name)
+    text = await contents_of(options.name)
     found = scanned(text)
     for one in found.findings:
         line, column = text.count("\n", 0, one.start) + 1, one.start - text.rfind("\n", 0, one.start)

@@ -6,18 +6,22 @@ ends with the code that says why.
 
 from __future__ import annotations
 
+import math
 import signal
+import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeAlias
 
 import trio
 
 from leeward.security.ports import RecordError
 
-from ..exits import CliError, Exit
+from ..exits import CliError, Exit, envelope, to_json
 from ..options import Options
-from ..printer import Printer
+from ..printer import SCHEMA, Printer
 from ..providers.interface import ErrorKind, ModelError
+from .last_resort import AFTER_A_SIGNAL, GRACE, LastResort
 
 __all__ = ["Command", "foreground", "interactive", "model_failure"]
 
@@ -39,10 +43,15 @@ def model_failure(error: ModelError) -> CliError:
     return CliError(_MODEL_EXITS[error.kind], "MODEL_ERROR", str(error), phase="model", kind=error.kind.value)
 
 
-def foreground(command: Command, printer: Printer) -> Exit:
-    """Run a command to its end and return what the process returns; the command tells its own success."""
+def foreground(command: Command, printer: Printer, *, is_ours: bool = False) -> Exit:
+    """Run a command to its end and return what the process returns; the command tells its own success.
+
+    `is_ours`: this process is there for nothing else, and is ended where nothing else keeps the time.
+    """
     try:
-        return trio.run(_Run(command, printer).supervised)
+        return trio.run(
+            _Run(command, printer, LastResort(partial(_owed, printer)) if is_ours else None).supervised
+        )
     except CliError as error:
         return printer.fail(error)
     except RecordError as error:
@@ -67,8 +76,9 @@ def interactive(command: Callable[[Options], Awaitable[Exit]], printer: Printer)
 class _Run:
     """One run of a command, and why it was stopped if it was."""
 
-    def __init__(self, command: Command, printer: Printer) -> None:
+    def __init__(self, command: Command, printer: Printer, resort: LastResort | None) -> None:
         self._command = command
+        self._resort = resort
         self._options = printer.options
         self._printer = printer
         self._stopped: Exit | None = None
@@ -81,21 +91,32 @@ class _Run:
         Raises:
             CliError, RecordError: it could not go on.
         """
+        left = self._left()
+        if self._resort is not None and left < math.inf:
+            self._resort.after(left + GRACE, self._late())
         async with trio.open_nursery() as nursery:
             await nursery.start(self._listen, nursery.cancel_scope)
             self._printer.on_close = nursery.cancel_scope.cancel
-            with trio.move_on_after(self._options.timeout or float("inf")) as clock:
+            with trio.move_on_after(left) as clock:
                 await self._attempt()
             nursery.cancel_scope.cancel()
         if self._stopped is not None:
-            word = self._stopped.name
-            raise CliError(self._stopped, word, "stopped by " + word, phase="run")
+            raise _stopped_by(self._stopped)
         if clock.cancelled_caught:
-            seconds = self._options.timeout
-            raise CliError(Exit.TIMEOUT, "TIMEOUT", f"not done within {seconds:g} s", phase="run")
+            raise self._late()
         if self._failure is not None:
             raise self._failure
         return self._result
+
+    def _left(self) -> float:
+        """Return the seconds that are left of the time for all of it, which began with the process."""
+        if not self._options.timeout:
+            return math.inf
+        return max(0.0, self._options.request.started + self._options.timeout - time.monotonic())
+
+    def _late(self) -> CliError:
+        why = f"not done within {self._options.timeout:g} s"
+        return CliError(Exit.TIMEOUT, "TIMEOUT", why, phase="run")
 
     async def _attempt(self) -> None:
         """Run the command; what it tells on purpose is kept out of the nursery, which would wrap it."""
@@ -111,4 +132,21 @@ class _Run:
             task_status.started()
             async for number in signals:
                 self._stopped = self._stopped or _SIGNALS[signal.Signals(number)]
+                if self._resort is not None:
+                    self._resort.after(AFTER_A_SIGNAL, _stopped_by(self._stopped))
                 scope.cancel()
+
+
+def _owed(printer: Printer, error: CliError) -> str:
+    """Return the line that a reader of JSON still waits for, if the command ended with this error."""
+    if printer.finished or printer.is_text:
+        return ""
+    meta = printer.options.request.meta()
+    if printer.options.output == "json":
+        return f"{envelope(error.exit, None, error, (), meta)}\n"
+    ended = {"schema": SCHEMA, "type": "exit", "code": int(error.exit), "error": error.error()}
+    return f"{to_json({**ended, 'warnings': [], 'meta': meta})}\n"
+
+
+def _stopped_by(code: Exit) -> CliError:
+    return CliError(code, code.name, f"stopped by {code.name}", phase="run")

@@ -8,11 +8,13 @@ from leeward.security.lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
     from .account import RunPrinter
+    from .stdin import bytes_of
 
-__all__ = ["RunPrinter"]
+__all__ = ["RunPrinter", "bytes_of"]
 
 _HOMES = {
     "RunPrinter": ".account",
+    "bytes_of": ".stdin",
 }
 
 __getattr__: Loads = lazy_names(__name__, _HOMES)

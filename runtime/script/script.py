@@ -24,6 +24,7 @@ from leeward.security.lazy import dataclass
 from .. import slash as slash_commands
 from ..exits import CliError, Exit
 from .expect import Expectation, read_expectation
+from .stdin import bytes_of
 
 __all__ = ["Script", "ScriptStep", "load_script", "read_script"]
 
@@ -72,7 +73,7 @@ def load_script(name: str) -> Script:
 def _text_of(name: str) -> str:
     try:
         if name == "-":
-            raw = sys.stdin.buffer.read(_LARGEST + 1)
+            raw = bytes_of(sys.stdin.fileno(), _LARGEST + 1)
         else:
             with Path(name).open("rb") as file:
                 raw = file.read(_LARGEST + 1)

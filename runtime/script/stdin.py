@@ -21,7 +21,7 @@ from ..exits import CliError, Exit
 if TYPE_CHECKING:
     from ..printer import Printer
 
-__all__ = ["is_piped", "read_data", "read_words"]
+__all__ = ["bytes_of", "is_piped", "read_data", "read_words"]
 
 _PIECE = 64 * 1024
 _LONGEST_WORDS = 1024 * 1024
@@ -80,9 +80,20 @@ def _read_all(most: int, first_byte: float | None) -> bytes | None:
     # A pipe may have been inherited by accident, with nobody who will ever write to it or close it.
     if first_byte is not None and not select.select([handle], [], [], first_byte)[0]:
         return None
+    return bytes_of(handle, most + 1)
+
+
+def bytes_of(handle: int, most: int) -> bytes:
+    """Return what comes from a descriptor up to its end, at most so many bytes.
+
+    Not through the stream: a thread that waits there when the interpreter ends has it end with an abort.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     pieces: list[bytes] = []
     size = 0
-    while size <= most and (piece := os.read(handle, _PIECE)):
+    while size < most and (piece := os.read(handle, min(_PIECE, most - size))):
         pieces.append(piece)
         size += len(piece)
     return b"".join(pieces)

@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What benches are made of, and the figures of `make check`.
-PARTS = {"floor", "loaded", "model_server", "scale", "plot", "silent", "style_bars", "style_metrics"}
+# What benches are made of, the figures of `make check`, and `make soak`.
+PARTS = {"floor", "loaded", "model_server", "scale", "plot", "silent", "soak", "style_bars", "style_metrics"}
 BENCHES = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if path.stem not in PARTS)
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+)?(?![\w.])")
