@@ -32,6 +32,7 @@ __all__ = ["Journal"]
 # What they set ends with the process, and another attempt is another one.
 _SETTINGS = frozenset({"model", "autonomy", "plan"})
 _WITHOUT_OUTCOME = frozenset({EndReason.CANCELLED, EndReason.FAILED, EndReason.MODEL_ERROR})
+_UNRECORDED = "AUDIT_UNAVAILABLE"
 # Its kind and hash follow; secrets of a call are kept by such a mask only.
 _MASK = "[REDACTED:"
 _SKIPPED = (
@@ -59,6 +60,7 @@ class Journal:
         self._skips = skips
         self._is_in_turn = found.is_in_turn
         self._shown: dict[str, str] = {}
+        self._is_unrecorded = False
         self._runtime: RuntimeSession
         self._step = 0
 
@@ -115,9 +117,11 @@ class Journal:
             case CallStarted(call):
                 self._shown[call.id] = call.arguments
                 self._add("call", {"call": call.id, "model_id": call.model_id})
+            case CallEnded(result) if (result.error or {}).get("code") == _UNRECORDED:
+                self._is_unrecorded = True
             case CallEnded(result):
                 self._add("result", result_row(result, self._mask, self._shown))
-            case TurnEnded() if event.reason not in _WITHOUT_OUTCOME:
+            case TurnEnded() if event.reason not in _WITHOUT_OUTCOME and not self._is_unrecorded:
                 ended = turn_row(event, self._mask)
                 self._add("turn", {**ended, "turn": self._runtime.conversation.turn})
 
@@ -133,8 +137,11 @@ class Journal:
         """Put on record that the step is done, and what came of it.
 
         Raises:
-            RecordError: it could not be written.
+            RecordError: it could not be written, or a call was not started because it could not be.
         """
+        if self._is_unrecorded:
+            # That is no outcome of the step: another attempt resumes its turn.
+            raise RecordError("a call could not be recorded, so it was not started, and its step is not done")
         outcome.turn = self._runtime.conversation.turn
         await self._keys.close(self.session, self._step, "done", outcome.row(self._mask, self._shown))
 

@@ -11,9 +11,11 @@ from contextlib import closing
 import pytest
 
 from chat_model import HELD, STORIES, call, say, serving
+from leeward.memory.audit import AuditLogger
 from leeward.memory.sessions import KeyedRuns
 from leeward.runtime.clock import SystemClock
 from leeward.security.ports import RecordError
+from leeward.security.session import Decided
 
 RULES = '[[permissions.rules]]\ntool = "*"\naction = "allow"\n'
 APPEND = "printf 'x\\n' >> lines"
@@ -347,6 +349,26 @@ def test_a_full_disk_makes_no_step_run_twice(leeward, keyed, released, monkeypat
         assert lines(leeward) == (0 if "begun" in kinds else 1), "what cannot be recorded does not begin"
     again = keyed("-p", "append")
     assert (again.code, lines(leeward)) == (0, 1)
+
+
+def test_a_call_that_could_not_be_recorded_leaves_its_step_open(leeward, keyed, released, monkeypatch):
+    """The disk was full when it was to be decided: that is not what came of the step."""
+    append = AuditLogger.append
+
+    async def full(self, session, *events):
+        if any(isinstance(event, Decided) for event in events):
+            raise RecordError("database or disk is full")
+        await append(self, session, *events)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AuditLogger, "append", full)
+        ran = keyed("-p", "append")
+        assert (ran.code, ran.json["error"]["code"], lines(leeward)) == (1, "STORAGE_ERROR", 0)
+    asked = len(released.requests)
+    again = keyed("-p", "append")
+    assert (again.code, again.json["data"]["denials"]) == (0, [])
+    told = [message["content"] for message in released.requests[-1]["messages"] if message["role"] == "tool"]
+    assert len(released.requests) == asked + 1 and "could not be recorded" in told[0]
 
 
 def test_a_record_that_was_damaged_is_an_error(leeward, keyed, released):
