@@ -149,7 +149,7 @@ def _kinds() -> Iterator[Kind]:
         yield Kind(f"a tool that is {tool}", words, "empty", 2, (10,))
         yield Kind(f"a tool that is {tool}, json", (*words, "--output", "json"), "silent", 5, (10,))
     words = ("-p", 'call holding {"word": "x"}', *offline)
-    yield Kind("a tool that is holding the interpreter", words, "empty", 2, (-signal.SIGALRM,))
+    yield Kind("a tool that is holding the interpreter", words, "empty", 4, (10, -signal.SIGALRM))
     for what, line in {
         "ignores signals": f"trap '' INT TERM HUP; while :; do sleep {MARK}; done",
         "leaves its group": f"setsid sh -c 'trap \"\" TERM; sleep {MARK}' & sleep {MARK}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_what_was_ended_the_hard_way_is_told_of_at_the_next_start(soak, tmp_path
     """As after a kill: the call has an unknown outcome, and a key asks about it."""
     place = soak.Place(tmp_path)
     key = next(kind for kind in soak.KINDS if kind.name.startswith("a key"))
-    words = [*place.words(key, 1), "--output", "json"]
+    words = [*place.words(replace(key, timeout=7), 1), "--output", "json"]
 
     def ended():
         process = soak.popen(words, place, None, -1)
@@ -63,7 +64,7 @@ def test_what_was_ended_the_hard_way_is_told_of_at_the_next_start(soak, tmp_path
         return process.returncode, json.loads(out)["error"], err.decode()
 
     code, error, err = ended()
-    assert (code, error["code"], error["message"]) == (10, "TIMEOUT", "not done within 3 s")
+    assert (code, error["code"], error["message"]) == (10, "TIMEOUT", "not done within 7 s")
     assert "something did not stop, so the process was ended" in err
     code, error, err = ended()
     assert (code, error["code"], [one["tool"] for one in error["calls"]]) == (
