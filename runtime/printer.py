@@ -74,7 +74,7 @@ class Printer:
         self._lost: OSError | None = None
         self.on_close: Callable[[], None] = lambda: None
         self.so_far: Callable[[], object] = lambda: None
-        self.finished = False
+        self.finished: bool = False
         self._has_answered = False
         self._out = out or sys.stdout
         self._err = err or sys.stderr

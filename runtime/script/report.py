@@ -87,7 +87,7 @@ class Report:
 
     def __init__(self, path: Path, scripts: Sequence[Script]) -> None:
         self._path = path
-        self.suites = [Suite(script) for script in scripts]
+        self.suites: list[Suite] = [Suite(script) for script in scripts]
 
     @contextmanager
     def written(self) -> Iterator[None]:

@@ -102,7 +102,7 @@ def test_the_trust_question_accepted_refused_and_changed(leeward, folder) -> Non
 ONCE = {
     "help": ("/help rights", "/permissions [allow"),
     "status": ("/status", "autonomy"),
-    "todo": ("/todo", "no list of tasks"),
+    "todo": ("/todo", "the model has no task list"),
     "config": ("/config llm", "llm."),
     "skill": ("/skill", "skill"),
     "tools": ("/tools", "trusted"),
