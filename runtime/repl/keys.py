@@ -15,8 +15,9 @@ import time
 from urllib.parse import unquote
 
 from prompt_toolkit.application import get_app
-from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition, has_completions, vi_insert_mode
+from prompt_toolkit.buffer import Buffer, CompletionState
+from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
+from prompt_toolkit.filters import Condition, emacs_insert_mode, has_completions, vi_insert_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyBindingsBase, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.key_binding.bindings.open_in_editor import load_open_in_editor_bindings
 from prompt_toolkit.keys import Keys
@@ -185,6 +186,10 @@ def bindings(desk: Desk, editing: Editing) -> KeyBindingsBase:
         if typed is not None:
             editing.restore(typed)
 
+    @keys.add("tab", filter=edits & (emacs_insert_mode | vi_insert_mode))
+    def complete(event: KeyPressEvent) -> None:
+        _complete(event.current_buffer)
+
     @keys.add("s-tab", filter=edits & ~has_completions)
     def cycle(_event: KeyPressEvent) -> None:
         desk.call("cycle")
@@ -206,6 +211,21 @@ def bindings(desk: Desk, editing: Editing) -> KeyBindingsBase:
     _add_questions(keys, desk, asks_key, asks_line)
     editor = load_open_in_editor_bindings()
     return merge_key_bindings([editor, keys])
+
+
+def _complete(buffer: Buffer) -> None:
+    """Insert what all completions begin with, or else choose the next of them.
+
+    The binding of prompt_toolkit loses a Tab that comes before the menu is there.
+    """
+    state, document = buffer.complete_state, buffer.document
+    if state is None or state.complete_index is None:
+        found = [*buffer.completer.get_completions(document, CompleteEvent(completion_requested=True))]
+        if common := get_common_complete_suffix(document, found):
+            buffer.insert_text(common)
+            return
+        buffer.complete_state = CompletionState(document, found) if found else None
+    buffer.complete_next()
 
 
 def _add_leaving(keys: KeyBindings, desk: Desk, editing: Editing, edits: Condition) -> None:

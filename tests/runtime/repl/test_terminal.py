@@ -75,6 +75,25 @@ def test_lines_are_edited_completed_and_remembered(tty, leeward):
     assert stat.S_IMODE((leeward.data / "history").stat().st_mode) == 0o600
 
 
+def test_tab_completes_at_once_however_fast_it_follows_what_was_typed(tty):
+    at = tty()
+    at.prompt()
+    for typed, completed in {
+        ("/autonomy read", TAB): "› /autonomy readonly",
+        ("/autonomy", " read", TAB): "› /autonomy readonly",
+        ("see @not", TAB): "› see @notes.md",
+        ("/aut", TAB, " read", TAB): "› /autonomy readonly",
+        ("/a", TAB): "› /au",
+        ("/a", TAB, TAB): "› /autonomy",
+        ("/a", TAB, TAB, TAB): "› /audit",
+        ("/nothing", TAB): "› /nothing",
+    }.items():
+        at.type("".join(typed))
+        at.see(re.compile(rf"^{completed} *$", re.MULTILINE).search)
+        at.type(CTRL_C)
+        at.prompt()
+
+
 def test_what_is_pasted_is_words_and_never_a_command(tty):
     at = tty()
     at.prompt()
