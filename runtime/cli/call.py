@@ -101,18 +101,24 @@ def _lines(judged: Judged) -> Iterator[str]:
         runs = {Runs.TRIAL: " (trial run)", Runs.READ_ONLY: " (read-only run)"}
         how = runs.get(judged.runs, "") if judged.runs is not None else ""
         yield f"allow{how}, answered by {judged.rule}" if judged.rule else f"allow{how}"
+        yield from (f"{what}: {visible(files)}" for what, files in judged.lapsed)
     elif judged.decision == "ask":
         yield from (f"ask {gate}: {question}" for gate, question in judged.asks)
     else:
         yield f"deny {judged.gate} ({judged.rule}): {judged.reason}"
-    yield from (f"{what}: {visible(files)}" for what, files in judged.lapsed)
     error = judged.error or {}
     several = error.get("errors")
     if isinstance(several, Sequence) and not isinstance(several, str):
         yield from (f"  {_fault(each)}" for each in several if isinstance(each, Mapping))
-    elif "rejected_pattern" in error:
+        return
+    if "rejected_pattern" in error:
         yield f"  {_fault(error)}"
-    elif "suggestion" in error:
+        return
+    facts = error.get("facts")
+    if isinstance(facts, Sequence) and not isinstance(facts, str):
+        named = (fact for fact in facts if isinstance(fact, Mapping))
+        yield from (f"  {_shown(fact['name'])}: {_shown(fact['value'])}" for fact in named)
+    if "suggestion" in error:
         yield f"suggestion: {_shown(error['suggestion'])}"
     elif judged.rule == "not_provided":
         yield "suggestion: --url URL, if it is one that the person gave"

@@ -172,3 +172,16 @@ def test_a_line_made_for_a_long_name_of_a_file_is_judged_all_the_same(leeward):
     (leeward.workspace / ("a" * 200)).touch()
     ran = leeward.process("check", "shell", '{"command": "ls *a*a*a*a*a*ab"}')
     assert (ran.code, ran.out[:3], ran.err) == (4, "ask", "")
+
+
+def test_a_question_and_a_refusal_name_what_they_are_about(leeward):
+    line = '{"command": "make test; rm -rf %s"}'
+    asked = leeward("check", "shell", line % "build", "--rung", "real")
+    assert asked.out.splitlines() == [
+        "ask commands: Run it? a program is not known to only read",
+        "  namely: make",
+        "  namely: rm",
+    ]
+    assert leeward("check", "shell", line % "/", "--rung", "real").out.endswith("\n  namely: /\n")
+    asked = leeward("check", "shell", '{"command": "curl https://a\\u202eb.example/"}', "--rung", "real")
+    assert "\u202e" not in asked.out
