@@ -231,13 +231,13 @@ class ToolSpec:
 
     `schema` is the JSON Schema of the arguments object; each string in it names its `Kind` under `KIND_KEY`.
     `check` validates arguments against it. `effects` is what a call can do, `level` how far the tool is
-    trusted, and `source` where it comes from ("built in", "plug-in NAME", …). `timeout` is in seconds. A call
-    that failed is repeated only if `idempotent` is set. `preview` returns what a call would change.
+    trusted, `source` where it comes from ("built in", "plug-in NAME", …), `timeout` in seconds. A failed call
+    is repeated only if `idempotent`; calls of an `ordered` tool never run beside others. `preview` returns
+    what a call would change. `result` is the author of its results; None means what follows from the effects.
+    If the tool is `confidential`, sending is asked about once a result was read.
 
-    `result` is the author of its results; None means what follows from the effects. If the tool is
-    `confidential`, sending is asked about once a result was read. For a tool of another program `definition`
-    is the hash of its declaration, `version` the version it reports, and `hosts` the rules for what that
-    program may reach during a call.
+    For a tool of another program `definition` is the hash of its declaration, `version` the version it
+    reports, and `hosts` the rules for what that program may reach during a call.
     """
 
     name: str
@@ -255,6 +255,7 @@ class ToolSpec:
     definition: str = ""
     version: str = ""
     hosts: tuple[str, ...] = ()
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class TodoList:
 
     def tools(self) -> list[ToolExecutor]:
         """Return the tool `todo`."""
-        return [tool(effects=Effect.READ)(self.todo)]
+        return [tool(effects=Effect.READ)(self.todo).ordered()]
 
     async def todo(self, tasks: Annotated[list[Task], Field(max_length=_MOST)]) -> Output:
         """Note the tasks you work through, all of them each time, so that the person sees how far you are.

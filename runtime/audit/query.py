@@ -90,8 +90,8 @@ async def explanation_of(name: str, audit: AuditLogger, session: str | None = No
     if not name:
         name = await audit.reports.last_call(session, questioned=True) or ""
         if not name:
-            why = "no call was refused or asked about yet"
-            raise CliError(Exit.NOT_FOUND, "NOT_FOUND", why, suggestion="audit why last, for one that ran")
+            why = "no call was refused or asked about yet; `last` is about the last that ran"
+            raise CliError(Exit.NOT_FOUND, "NOT_FOUND", why, suggestion="leeward audit why last")
     records = await records_of(name, audit, session)
     calls = sorted({str(record.call) for record in records})
     if len(calls) > 1:

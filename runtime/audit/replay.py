@@ -265,7 +265,8 @@ async def replay(options: Options, printer: Printer, opened: AuditLogger) -> Exi
 def _summary(count: _Count) -> str:
     untold = f", {count.untold} are unknown" if count.untold else ""
     sessions = f"{count.sessions} session{'s' if count.sessions != 1 else ''}"
-    return f"{count.decisions} decisions in {sessions}: {count.changed} would be others{untold}\n"
+    changed = f"{count.changed} would be decided differently"
+    return f"{count.decisions} decisions in {sessions}: {changed}{untold}\n"
 
 
 def _lines(session: str, one: Replayed) -> Iterator[str]:

@@ -54,10 +54,8 @@ async def call(options: Options, printer: Printer) -> Exit:
     data = result_json(result) if code is Exit.SUCCESS else None
     error = result.error if code is not Exit.SUCCESS else None
     if error is not None and "gate" in error and "suggestion" not in error and printer.is_text:
-        error = {
-            **error,
-            "suggestion": f"leeward audit why {result.call.id} tells what would have allowed it",
-        }
+        why = f"leeward audit why {result.call.id}"
+        error = {**error, "suggestion": "leeward tools" if error["gate"] == "known" else why}
     return printer.finish(code, data, error, session=runtime.session_id, call=result.call.id)
 
 

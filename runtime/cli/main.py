@@ -447,17 +447,25 @@ def _looking(commands: Commands, shared: SharedSettings) -> None:
     commands.add_parser("doctor", **shared, help="whether what the protection rests on works here")
     models = commands.add_parser("models", **shared, help="the models a service offers")
     models.add_argument("name", metavar="PROVIDER", nargs="?", default="", help="the one in use, if left out")
+    _config(commands, shared)
+
+
+def _config(commands: Commands, shared: SharedSettings) -> None:
     config = commands.add_parser("config", **shared, help="what is configured, and where")
-    words = ("show", "path", "init", "set", "edit", "trust", "distrust")
-    config.add_argument(
-        "action",
-        choices=words,
-        nargs="?",
-        default="show",
-        help="values, files, a first file, a value, all of it in an editor, trust",
-    )
-    config.add_argument("words", metavar="KEY VALUE", nargs="*", help="set: what to write, as a flag has it")
-    config.add_argument("--url", metavar="URL", help="init: the address of a model server of yours")
+    words = "show|path|init|set|edit|trust|distrust"
+    actions = config.add_subparsers(dest="action", metavar=words, parser_class=_Parser)
+    config.set_defaults(action="show")
+    show = actions.add_parser("show", **shared, help="the values, and where each was set; this, if left out")
+    show.add_argument("name", metavar="KEY", nargs="?", default="", help="those whose key begins so (all)")
+    actions.add_parser("path", **shared, help="the files, and where data is kept")
+    init = actions.add_parser("init", **shared, help="find a model, and write a first file")
+    init.add_argument("--url", metavar="URL", help="the address of a model server of yours")
+    write = actions.add_parser("set", **shared, help="write one value into your file")
+    write.add_argument("name", metavar="KEY", help="such as agent.max_turns")
+    write.add_argument("words", metavar="VALUE", nargs=1, help="as a flag has it")
+    actions.add_parser("edit", **shared, help="open your file in your editor, as a draft")
+    actions.add_parser("trust", **shared, help="read what the workspace brings, as it is now")
+    actions.add_parser("distrust", **shared, help="do not read what the workspace brings")
 
 
 def _sessions(commands: Commands, shared: SharedSettings) -> None:

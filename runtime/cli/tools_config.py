@@ -77,7 +77,7 @@ async def config(options: Options, printer: Printer) -> Exit:
     """Show the values and where each was set, or the files; or record whether a workspace is trusted.
 
     Raises:
-        CliError: the person's answer could not be recorded.
+        CliError: the person's answer could not be recorded, or no key begins with what was asked for.
     """
     if options.action == "set":
         return _set(options, printer)
@@ -99,7 +99,11 @@ async def config(options: Options, printer: Printer) -> Exit:
             read = "is read as it is now" if answer["trusted"] else "is not read"
             lines = [f"{answer['workspace']}: what it brings {read}", *_brought_lines(start)]
         case _:
-            values = configured_values(start.loaded)
+            every = configured_values(start.loaded)
+            values = {key: one for key, one in every.items() if key.startswith(options.name)}
+            if not values:
+                what = f"no key begins with {options.name}"
+                raise CliError(Exit.NOT_FOUND, "NOT_FOUND", what, suggestion="leeward config show")
             answer = {"values": values}
             lines = [f"{key} = {toml_value(one['value'])}  ({one['source']})" for key, one in values.items()]
     printer.answer("".join(f"{plain(line)}\n" for line in lines))
@@ -113,11 +117,9 @@ def _set(options: Options, printer: Printer) -> Exit:
     Raises:
         CliError: there is no such key, the value does not fit, or the file cannot be changed so.
     """
-    if len(options.words) != 2:
-        raise CliError(Exit.ARG_ERROR, "USAGE", "usage: leeward config set KEY VALUE")
-    key, written = options.words
+    (written,) = options.words
     file = _file(options)
-    path, value = as_written(key, written)
+    path, value = as_written(options.name, written)
     whole = ("profiles", options.profile, *path) if options.profile else path
     try:
         replace_file(file, with_value(text_of(file), whole, value))

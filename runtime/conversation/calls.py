@@ -50,11 +50,12 @@ def is_passive(spec: ToolSpec | None) -> bool:
     """Whether calls of a tool may run beside others: it only reads or brings something in.
 
     Calls that only bring something in may run side by side if they may be sent again just as well. A tool
-    that is not there is refused, which changes nothing either.
+    that is not there is refused, which changes nothing either. Those of `ordered` tools keep their place.
     """
     if spec is None:
         return True
-    return not spec.effects & _CHANGING and (Effect.SEND not in spec.effects or spec.idempotent)
+    is_harmless = not spec.effects & _CHANGING and (Effect.SEND not in spec.effects or spec.idempotent)
+    return is_harmless and not spec.ordered
 
 
 def batches(

@@ -271,10 +271,11 @@ def _answer(request: Request) -> Sequence[ModelEvent]:
 
 
 def _last_words(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
-    """Return the person's last message, and everything after it."""
+    """Return what the person wrote last, without what is attached to it, and everything after it."""
     for index in range(len(messages) - 1, -1, -1):
-        if messages[index].role == "user":
-            return messages[index].text, messages[index + 1 :]
+        message = messages[index]
+        if message.role == "user":
+            return message.text if message.words is None else message.words, messages[index + 1 :]
     return "", ()
 
 

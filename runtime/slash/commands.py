@@ -86,10 +86,11 @@ class SlashCommand:
         """Say why it cannot be carried out, with the nearest name, or None."""
         if self.command is not None:
             return None
-        # Of short names, half the letters are not enough: /init is not a slip for /exit.
-        near = difflib.get_close_matches(self.name, _BY_NAME, n=1)
-        hint = f"; did you mean /{_BY_NAME[near[0]].name}?" if near else "; /help lists them"
-        return f"there is no /{self.name}{hint}"
+        # The first letter is seldom wrong, and half of a short name is near to too much: /nope is not /open.
+        begun = [name for name in _BY_NAME if name[0] == self.name[0]]
+        near = difflib.get_close_matches(self.name, begun, n=1)
+        hint = f"; did you mean /{_BY_NAME[near[0]].name}?" if near else ""
+        return f"there is no /{self.name}{hint}; /help lists them"
 
 
 def parse(line: str) -> SlashCommand | None:

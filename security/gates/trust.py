@@ -21,5 +21,6 @@ def trust(action: Action, session: Session) -> Verdict:
         return Deny("quarantined", "this tool is quarantined and may only read; /trust TOOL LEVEL raises it")
     if level >= TrustLevel.VERIFIED and action.effects & ~Effect.READ:
         about = action.of_kind(*JUDGED)
-        return Ask("verified", "this tool comes from a plug-in and does more than read", about)
+        question = "this tool is only verified, and does more than read; /trust TOOL trusted lifts this"
+        return Ask("verified", question, about)
     return Allow()

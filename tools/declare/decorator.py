@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias, overload
 
@@ -49,6 +50,10 @@ class SingleTool:
     def specs(self) -> Sequence[ToolSpec]:
         """Return the one tool."""
         return (self.spec,)
+
+    def ordered(self) -> SingleTool:
+        """Return the tool as one whose calls never run beside others, though it only reads."""
+        return replace(self, spec=replace(self.spec, ordered=True))
 
     async def execute(self, cleared: Cleared) -> Output:
         """Run the tool; what it returns becomes an `Output`."""

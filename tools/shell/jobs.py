@@ -136,7 +136,7 @@ class Jobs:
         """Return the two tools. Both do no more than what a session's own calls began was cleared for."""
         return [
             tool(effects=Effect.READ, idempotent=True)(self.job_output),
-            tool(effects=Effect.READ)(self.job_stop),
+            tool(effects=Effect.READ)(self.job_stop).ordered(),
         ]
 
     async def job_output(

@@ -70,7 +70,7 @@ def test_arguments_that_nest_too_deep_to_be_read_hide_nothing(lived, arguments):
     for words in LOOKS:
         ran = lived("audit", *words)
         assert ran.code == (2 if words == ("why", "call_") else 0), (words, ran.err[-500:])
-    assert "2 decisions in 2 sessions: 0 would be others" in lived("audit", "replay").out
+    assert "2 decisions in 2 sessions: 0 would be decided differently" in lived("audit", "replay").out
 
 
 def test_a_changed_record_says_so(lived):

@@ -126,7 +126,7 @@ def test_config_set_writes_the_file_and_refuses_what_does_not_fit(leeward):
         (("agent.max_turn", "9"), "did you mean"),
         (("agent.max_turns", "many"), "found"),
         (("permissions.autonomy", "high"), "expected"),
-        (("agent.max_turns",), "usage"),
+        (("agent.max_turns",), "required: VALUE"),
         (("agent", "9"), "unknown key"),
     ):
         refused = leeward("config", "set", *words)

@@ -25,17 +25,18 @@ from leeward.security.outcome import (
 )
 from leeward.security.ports import Answer
 from leeward.tools.declare import Text, tool
+from leeward.tools.todo import TodoList
 
 R, W, X, S, B = Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.SEND, Effect.BRING_IN
 
 
-def spec_with(effects: Effect, idempotent: bool = False):
+def spec_with(effects: Effect, idempotent: bool = False, ordered: bool = False):
     @tool(effects=effects, name="t", idempotent=idempotent)
     async def some(word: Text = "") -> str:
         """Do something."""
         return word
 
-    (spec,) = some.specs()
+    (spec,) = (some.ordered() if ordered else some).specs()
     return spec
 
 
@@ -62,11 +63,17 @@ def test_an_unknown_tool_holds_nobody_up():
     assert is_passive(None)
 
 
+def test_what_keeps_its_place_runs_alone_though_it_only_reads():
+    (todo,) = TodoList().tools()
+    assert not is_passive(spec_with(R, ordered=True)) and not is_passive(*todo.specs())
+
+
 SPECS = {
     "read": spec_with(R),
     "fetch": spec_with(S | B, True),
     "write": spec_with(W),
     "shell": spec_with(Effect.ALL),
+    "todo": spec_with(R, ordered=True),
 }
 
 
@@ -79,6 +86,7 @@ NAMES = st.lists(st.sampled_from([*SPECS, "unknown"]), max_size=12)
 
 @given(NAMES)
 @example(["read", "write", "write", "read", "fetch", "unknown", "shell"])
+@example(["todo", "todo", "read"])
 def test_batches_keep_the_order_and_set_apart_what_changes(names):
     calls = asked(*names)
     found = list(batches(calls, SPECS.get))

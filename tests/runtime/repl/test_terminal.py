@@ -75,6 +75,15 @@ def test_lines_are_edited_completed_and_remembered(tty, leeward):
     assert stat.S_IMODE((leeward.data / "history").stat().st_mode) == 0o600
 
 
+def test_a_line_of_the_persons_own_does_not_steer_the_model_that_hears_of_it(tty):
+    at = tty()
+    at.prompt()
+    at.type("!ls", ENTER)
+    at.see("│ notes.md")
+    at.prompt()
+    assert "the ferry leaves at seven" in at.say("read notes.md")
+
+
 def test_tab_completes_at_once_however_fast_it_follows_what_was_typed(tty):
     at = tty()
     at.prompt()

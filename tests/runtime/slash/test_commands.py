@@ -47,6 +47,12 @@ def test_the_near_miss_is_named(line, near):
     assert f"did you mean /{near}?" in (found.problem or "")
 
 
+@pytest.mark.parametrize("line", ["/nope", "/zap", "/xyzzy"])
+def test_nothing_is_guessed_where_nothing_is_near(line):
+    found = parse(line)
+    assert found is not None and found.problem == f"there is no {line}; /help lists them"
+
+
 def test_no_two_commands_share_a_name():
     names = [name for command in COMMANDS for name in (command.name, *command.aliases)]
     assert len(names) == len(set(names))
