@@ -24,6 +24,7 @@ from .call import (
     Proposal,
     Rerun,
     ToolCall,
+    ToolExecutor,
     ToolResult,
     ToolSpec,
 )
@@ -32,7 +33,6 @@ from .lazy import dataclass
 from .outcome import Output, PolicyBlocked
 from .paths import Preview, ResolvedPath
 from .policy import KEEP
-from .ports import Executor
 
 __all__ = [
     "KeepExecutor",
@@ -105,7 +105,7 @@ class Proposals:
     `wished` are the paths that its read-only run wanted to change, `rerun` is a second run that it offers.
     """
 
-    executor: Executor
+    executor: ToolExecutor
     wished: tuple[str, ...] = ()
     rerun: Rerun | None = field(default=None)
     _proposal: Proposal | Again | None = field(default=None)

@@ -23,7 +23,7 @@ import trio
 
 from .action import secrets_in
 from .approval import Approvals
-from .call import Action, Cleared, ToolCall, ToolResult
+from .call import Action, Cleared, ToolCall, ToolExecutor, ToolResult
 from .filters import Filter, Screened, Source, applied, cap, distill, fence, redact, strip, suspect
 from .gates import (
     anomaly,
@@ -56,7 +56,7 @@ from .output import (
     source_of,
 )
 from .permissions import Asks, recheck
-from .ports import Answer, Executor, Ports, RecordError
+from .ports import Answer, Ports, RecordError
 from .record import Journal, LabelledFiles, attempt_events, decided_event, finished_event
 from .redirects import Redirects
 from .refusal import cancelled, caught, failed, refused, result_of, unanswered, unrecorded, withheld
@@ -151,7 +151,7 @@ class Pipeline:
         self._questions.expect(calls)
 
     async def _judge_and_run(
-        self, call: ToolCall, executor: Executor, action: Action | None = None
+        self, call: ToolCall, executor: ToolExecutor, action: Action | None = None
     ) -> ToolResult:
         """Judge a call and run it, and do the same with what it leads to: a second run, or kept changes.
 

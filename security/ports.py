@@ -7,11 +7,10 @@ from dataclasses import field
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from .call import Action, Cleared, ToolSpec
+from .call import Action, ToolExecutor
 from .filters import Distillation
 from .kinds import CommandFacts, CommandLine, HookAnswer, Json, Wanted
 from .lazy import dataclass
-from .outcome import Output
 from .paths import FileState
 from .permissions import Always, Patterns, granted_by, problem_with
 from .policy import Policy
@@ -27,7 +26,6 @@ __all__ = [
     "Clock",
     "DetailedAnswer",
     "Distiller",
-    "Executor",
     "Files",
     "Grants",
     "Hooks",
@@ -122,18 +120,6 @@ class Question:
         if self.session is None:
             return tuple(Grant("", tool, match, always.scope) for tool, match in always.rules)
         return granted_by(always, self.asks, self.action, self.session.policy)
-
-
-class Executor(Protocol):
-    """All tools behind one interface (`tools/composite.py`)."""
-
-    def specs(self) -> Sequence[ToolSpec]:
-        """Return all tools."""
-        ...
-
-    async def execute(self, cleared: Cleared) -> Output:
-        """Run a cleared call. A failure is raised as a `ToolError`."""
-        ...
 
 
 class Surveyor(Protocol):
@@ -310,12 +296,13 @@ class Observer(Protocol):
 class Ports:
     """All ports of one pipeline.
 
+    The `executor` holds all tools (`tools/composite.py`).
     Without `grants` the grants of other sessions do not hold. Without a `distiller` no program's output is
     known. Without `hooks` a call is denied if the policy names hooks for it. Without `files` no file has a
     label.
     """
 
-    executor: Executor
+    executor: ToolExecutor
     surveyor: Surveyor
     approver: Approver
     audit: Audit

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 import trio
 
 from .action import canonical_json, thaw
-from .call import Action, Asker, Cleared, Exchange, ToolCall
+from .call import Action, Asker, Cleared, Exchange, ToolCall, ToolExecutor
 from .checks import describe_untrusted
 from .connections import Connections
 from .judge import Judge
@@ -25,7 +25,7 @@ from .lazy import dataclass
 from .outcome import Output, PolicyBlocked, ToolTimeout
 from .output import is_trusted
 from .permissions import Asks, is_of_lent
-from .ports import Executor, RecordError
+from .ports import RecordError
 from .record import redirect_events, response_event
 from .session import Decided, Event, Session, UrlsAdded
 from .trust import FILE_LABELS, FileWords, Origin
@@ -82,7 +82,7 @@ class Redirects:
             atom.pointer: _Chain([atom.canonical]) for atom in urls if isinstance(atom.canonical, Url)
         }
 
-    async def run(self, executor: Executor, clear: Callable[..., Cleared], decided: Decided) -> Output:
+    async def run(self, executor: ToolExecutor, clear: Callable[..., Cleared], decided: Decided) -> Output:
         """Let the call run within its deadline; time-outs of the tool's own are failures of its own.
 
         A command of it reaches the hosts that were `decided`.
