@@ -55,10 +55,6 @@ class Listener:
             self.problem = f"the kernel does not report system calls: {os.strerror(int(word))}"
         return handle
 
-    def let_go(self) -> None:
-        """Keep the receiving end alone, so that it tells when the program's side is gone."""
-        self._ends[1].close()
-
     def close(self) -> None:
         """Give up what was not received."""
         for end in self._ends:
