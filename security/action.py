@@ -54,7 +54,9 @@ __all__ = [
     "ActionBuilder",
     "canonical_json",
     "depth_of",
+    "digest_of",
     "effects_at_most",
+    "following_action",
     "is_tool_name",
     "secrets_in",
     "shown_arguments",
@@ -177,7 +179,7 @@ class ActionBuilder:
             call=self.call,
             spec=self.spec,
             arguments=_freeze(self.arguments),
-            digest=_digest(self.call.tool, self.arguments),
+            digest=digest_of(self.call.tool, self.arguments),
             problems=self.problems,
             atoms=tuple(_atoms(self.strings, policy, resolved, lines, named)),
             effects=self._effects,
@@ -416,9 +418,38 @@ def _freeze(value: object) -> Any:
     return value
 
 
-def _digest(tool: str, arguments: Mapping[str, Json]) -> str:
+def digest_of(tool: str, arguments: Mapping[str, Json]) -> str:
+    """Return the digest of a call: the SHA-256 (hex) of the tool's name and the canonical arguments.
+
+    An approval holds for the digest that was approved, so every Action has its digest from here.
+    """
     text = f"{tool}\0{canonical_json(arguments)}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def following_action(
+    of: Action, call_id: str, spec: ToolSpec, arguments: Mapping[str, Json], atoms: Iterable[Atom]
+) -> Action:
+    """Return the Action of a call that follows from running another, `of`.
+
+    Nobody wrote such a call, so there is nothing to read: its arguments are the command lines of `of` and the
+    given `arguments`, and it comes from whom `of` comes from. Its text and its digest are those it would have
+    if a model had written it.
+    """
+    lines = [atom.shown for atom in of.of_kind(Kind.COMMAND)]
+    whole: dict[str, Json] = {"command": lines[0] if len(lines) == 1 else lines, **arguments}
+    first = of.call
+    text = canonical_json(whole)
+    return Action(
+        call=ToolCall(call_id, spec.name, text, first.asker, first.model_id, first.through),
+        spec=spec,
+        arguments=MappingProxyType(whole),
+        digest=digest_of(spec.name, whole),
+        problems=(),
+        atoms=tuple(atoms),
+        effects=spec.effects,
+        of=of,
+    )
 
 
 def secrets_in(action: Action) -> frozenset[str]:

@@ -8,12 +8,10 @@ no budget.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from types import MappingProxyType
 
-from .action import canonical_json
+from .action import following_action
 from .call import (
     AGAIN,
     Action,
@@ -23,7 +21,6 @@ from .call import (
     Cleared,
     Proposal,
     Rerun,
-    ToolCall,
     ToolExecutor,
     ToolResult,
     ToolSpec,
@@ -54,16 +51,11 @@ def keep_action(of: Action, proposal: Proposal, covered_by: str = "") -> Action:
     `covered_by` names whose answer to the command lines is one to what they changed.
     """
     of = of.of or of
-    lines = [atom.shown for atom in of.of_kind(Kind.COMMAND)]
-    command: Json = lines[0] if len(lines) == 1 else lines
     arguments: dict[str, Json] = {
-        "command": command,
         "paths": list(proposal.paths),
         "repositories": list(proposal.repositories),
         "changes": proposal.digest,
     }
-    text = canonical_json(arguments)
-    call = ToolCall(f"{of.call.id}{_SUFFIX}", KEEP, text, of.call.asker, of.call.model_id, of.call.through)
     paths = (
         Atom(Kind.PATH, f"/paths/{index}", path, ResolvedPath(path, path))
         for index, path in enumerate(proposal.paths)
@@ -72,30 +64,17 @@ def keep_action(of: Action, proposal: Proposal, covered_by: str = "") -> Action:
         Atom(Kind.RESOURCE_ID, f"/repositories/{index}", name, name)
         for index, name in enumerate(proposal.repositories)
     )
-    digest = hashlib.sha256(f"{KEEP}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
-    return Action(
-        call=call,
-        spec=_spec(proposal),
-        arguments=MappingProxyType(arguments),
-        digest=digest,
-        problems=(),
-        atoms=(*paths, *repositories),
-        effects=Effect.WRITE,
-        of=of,
-        is_cut=proposal.is_cut,
-        covered_by=covered_by,
-    )
+    call_id = f"{of.call.id}{_SUFFIX}"
+    keep = following_action(of, call_id, _spec(proposal), arguments, (*paths, *repositories))
+    return replace(keep, is_cut=proposal.is_cut, covered_by=covered_by)
 
 
 def _spec(proposal: Proposal) -> ToolSpec:
     def preview(_: Action) -> Preview:
         return Preview("changes", proposal.shown, ("command", "paths", "repositories", "changes"))
 
-    def check(arguments: Mapping[str, Json]) -> Checked:
-        return Checked(arguments)
-
     description = "Keep what a command changed in its trial run."
-    return ToolSpec(KEEP, description, {}, check, Effect.WRITE, timeout=_SECONDS, preview=preview)
+    return ToolSpec(KEEP, description, {}, Checked, Effect.WRITE, timeout=_SECONDS, preview=preview)
 
 
 @dataclass(slots=True)
@@ -171,7 +150,7 @@ class KeepExecutor:
 def with_kept(result: ToolResult, kept: ToolResult) -> ToolResult:
     """Return a command's result with the outcome of its changes; a refusal of these is no failure."""
     error = kept.error or {}
-    is_whole = kept.error is None or error.get("code") == "DECLINED" or error.get("rule") == "readonly"
+    is_whole = kept.error is None or _is_refusal(error)
     return replace(
         result,
         text=f"{result.text}\n{kept.text}",
@@ -180,6 +159,11 @@ def with_kept(result: ToolResult, kept: ToolResult) -> ToolResult:
         outcome=result.outcome if is_whole else replace(kept.outcome, exit_code=result.outcome.exit_code),
         warnings=(*result.warnings, *kept.warnings),
     )
+
+
+def _is_refusal(error: Mapping[str, Json]) -> bool:
+    """Whether the person, or autonomy readonly, did not want what a command led to: no failure of it."""
+    return error.get("code") == "DECLINED" or error.get("rule") == "readonly"
 
 
 def without_names(kept: ToolResult) -> ToolResult:
@@ -203,11 +187,12 @@ def with_again(result: ToolResult, again: ToolResult) -> ToolResult:
     """Return the result of a command that was run again; without leave to, that of its read-only run."""
     if again.outcome.gate is None:
         return replace(again, call=result.call, warnings=(*result.warnings, *again.warnings))
-    is_whole = (again.error or {}).get("code") == "DECLINED" or (again.error or {}).get("rule") == "readonly"
+    error = again.error or {}
+    is_whole = _is_refusal(error)
     return replace(
         result,
         text=f"{result.text}\n{again.text}",
         shown=f"{result.shown}\n{again.shown}",
-        error=result.error if is_whole else {**(again.error or {}), "output": result.shown},
+        error=result.error if is_whole else {**error, "output": result.shown},
         outcome=result.outcome if is_whole else replace(again.outcome, exit_code=result.outcome.exit_code),
     )

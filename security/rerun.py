@@ -7,15 +7,13 @@ Like `keep`, it hangs on the call whose line ran, no list of tools holds it, and
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field, replace
-from types import MappingProxyType
 
-from .action import canonical_json
-from .call import Action, Asker, Atom, Checked, Cleared, Rerun, ToolCall, ToolResult, ToolSpec
+from .action import following_action
+from .call import Action, Asker, Atom, Checked, Cleared, Rerun, ToolResult, ToolSpec
 from .keep import Proposals
-from .kinds import Effect, Json, Kind
+from .kinds import Effect, Kind
 from .lazy import dataclass
 from .outcome import Output
 from .paths import Preview
@@ -34,37 +32,19 @@ def rerun_action(of: Action, rerun: Rerun) -> Action:
     """Return what is judged of a second run: the hosts it is to reach. Nobody typed these."""
     first = of.of or of
     first = replace(first, call=replace(first.call, asker=Asker.MODEL))
-    lines = [atom.shown for atom in first.of_kind(Kind.COMMAND)]
-    arguments: dict[str, Json] = {
-        "command": lines[0] if len(lines) == 1 else lines,
-        "hosts": list(rerun.hosts),
-    }
-    text = canonical_json(arguments)
-    call = ToolCall(f"{of.call.id}{_SUFFIX}", NETWORK, text, Asker.MODEL, of.call.model_id, of.call.through)
     atoms = (Atom(Kind.HOST, f"/hosts/{index}", host, host) for index, host in enumerate(rerun.hosts))
-    return Action(
-        call=call,
-        spec=_spec(first),
-        arguments=MappingProxyType(arguments),
-        digest=hashlib.sha256(f"{NETWORK}\0{text}".encode("utf-8", "surrogatepass")).hexdigest(),
-        problems=(),
-        atoms=tuple(atoms),
-        effects=_EFFECTS,
-        of=first,
-    )
+    call_id = f"{of.call.id}{_SUFFIX}"
+    return following_action(first, call_id, _spec(first), {"hosts": list(rerun.hosts)}, atoms)
 
 
 def _spec(first: Action) -> ToolSpec:
-    def check(arguments: Mapping[str, Json]) -> Checked:
-        return Checked(arguments)
-
     def preview(action: Action) -> Preview:
         hosts = (atom.shown for atom in action.of_kind(Kind.HOST))
         return Preview("would reach", "\n".join(hosts), ("command", "hosts"))
 
     timeout = 0.0 if first.spec is None else first.spec.timeout
     what = "Run a command again, with hosts that it may reach."
-    return ToolSpec(NETWORK, what, {}, check, _EFFECTS, timeout=timeout, preview=preview)
+    return ToolSpec(NETWORK, what, {}, Checked, _EFFECTS, timeout=timeout, preview=preview)
 
 
 @dataclass(slots=True)

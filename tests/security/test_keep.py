@@ -7,12 +7,15 @@ from dataclasses import dataclass, field, replace
 import pytest
 import trio
 
-from leeward.security.call import Asker, Status
+from leeward.security.action import digest_of, thaw
+from leeward.security.call import Asker, Rerun, Status
+from leeward.security.keep import keep_action
 from leeward.security.kinds import LASTS_KEY, Effect, Kind, Runs
 from leeward.security.outcome import Category, Output, PermanentFailure, PolicyBlocked
 from leeward.security.permissions import answers
 from leeward.security.policy import Autonomy, BreakerLimits, CallLimits, Rule, RuleAction, Sandboxing
 from leeward.security.ports import Answer
+from leeward.security.rerun import rerun_action
 from leeward.security.session import Asked, Decided, Finished, TextSeen
 from leeward.security.trust import Origin
 
@@ -407,3 +410,16 @@ async def test_an_allowed_line_runs_on_trial_once_untrusted_text_was_read(
         await desk.pipeline.note(TextSeen(0.0, labels))
     await desk.run("shell", {"command": "make all"})
     assert desk.runs == [runs]
+
+
+@pytest.mark.parametrize("lines", [("make all",), ("make all", "ls Bücher"), ()])
+def test_what_follows_from_a_call_has_the_digest_of_a_call_that_was_read(make, lines) -> None:
+    kinds = {f"line{number}": Kind.COMMAND for number in range(len(lines))}
+    shell = make.spec("shell", Effect.ALL, kinds=kinds)
+    of = make.action(shell, dict(zip(kinds, lines, strict=True)))
+    trial = FakeTrial(("/ws/b.txt", "/ws/Bücher"), repositories=("/ws",))
+    rerun = Rerun(("pages.example", "*.bücher.example"), FakeTrial().keep)
+    for action in (keep_action(of, trial), rerun_action(of, rerun)):
+        read = make.action(make.spec(action.call.tool, schema={}), action.call.arguments)
+        assert read.problems == () and thaw(read.arguments) == thaw(action.arguments)
+        assert read.digest == action.digest == digest_of(action.call.tool, action.arguments)
