@@ -7,7 +7,7 @@ import sys
 
 AT_MOST = {
     "fn_code_p90": 20,
-    "fn_over_60_pct": 1.5,
+    "fn_len_max": 60,
     "nesting_max": 4,
     "file_max": 600,
     "params_max": 8,

@@ -55,16 +55,9 @@ def to_policy(
     """
     config = loaded.config
     security, tools = config.security, config.tools
-    secret = [data_dir, config_dir / "keys", *_database_files(config)]
-    secret += [Path(provider.api_key_file) for provider in config.llm.providers if provider.api_key_file]
-    # What the person blocked is read by no way.
-    skills = (config_dir / SKILLS_FOLDER, workspace / WORKSPACE_SKILLS)
-    secret += SkillStore(data_dir / SKILL_LEVELS).blocked(skills)
-    secret += [Path(one.file) for one in config.secrets.values() if one.file]
-    named = (config.llm.ca_file, tools.fetch.ca_file, tools.audit.heads)
-    relied_on = [Path(file) for file in named if file]
-    protected = [*secret, config_dir, *loaded.files, workspace / Path(WORKSPACE_FILE).parent, *relied_on]
-    protected += (*running_code(config, workspace), *_hook_files(config, workspace))
+    grounding = security.pre_execution_verify.url_grounding
+    secret = _secret_files(config, workspace, data_dir, config_dir)
+    protected = [*secret, config_dir, *_protected_files(loaded, workspace)]
     return Policy(
         workspace=os.path.realpath(workspace),
         home=os.path.realpath(home),
@@ -77,8 +70,8 @@ def to_policy(
         deny_read=_globs(tools.file.deny_read, workspace, home),
         allow_read=_globs(tools.file.allow_read, workspace, home),
         levels=MappingProxyType({name: TrustLevel[word.upper()] for name, word in security.trust.items()}),
-        url_grounding=security.pre_execution_verify.url_grounding.enabled,
-        search_tools=frozenset(security.pre_execution_verify.url_grounding.search_tools),
+        url_grounding=grounding.enabled,
+        search_tools=frozenset(grounding.search_tools),
         allow_networks=tools.fetch.allow_networks,
         allow_http=tools.fetch.allow_http,
         domain_allowlist=tools.fetch.domain_allowlist,
@@ -89,26 +82,33 @@ def to_policy(
         anomaly=_anomaly_limits(tools.anomaly),
         breaker=BreakerLimits(security.breaker.consecutive, security.breaker.total),
         fence=_fence_rules(config),
-        shell=ShellRules(
-            tools.shell.blocked_commands,
-            tools.shell.allowed_commands,
-            tools.shell.confirm_patterns,
-            confirms_by_default=tools.shell.confirm_patterns == DEFAULT_CONFIRM,
-        ),
-        sandbox=Sandboxing(
-            network=tools.sandbox.network,
-            extra_read=_real(tools.sandbox.extra_read),
-            extra_write=_real(tools.sandbox.extra_write),
-            asks_first=tools.shell.trial == "ask",
-            overlay=tools.shell.overlay,
-            allow_hosts=tools.sandbox.allow_hosts,
-        ),
-        secrets=tuple(
-            ScopedSecret(name, one.hosts, one.programs, one.show_output)
-            for name, one in config.secrets.items()
-        ),
+        shell=_shell_rules(config),
+        sandbox=_sandboxing(config),
+        secrets=_lent_secrets(config),
         hooks=_call_hooks(config),
     )
+
+
+def _secret_files(config: Config, workspace: Path, data_dir: Path, config_dir: Path) -> list[Path]:
+    """Name what no call may read, besides what is secret by its name."""
+    secret = [data_dir, config_dir / "keys", *_database_files(config)]
+    secret += [Path(provider.api_key_file) for provider in config.llm.providers if provider.api_key_file]
+    # What the person blocked is read by no way.
+    skills = (config_dir / SKILLS_FOLDER, workspace / WORKSPACE_SKILLS)
+    secret += SkillStore(data_dir / SKILL_LEVELS).blocked(skills)
+    secret += [Path(one.file) for one in config.secrets.values() if one.file]
+    return secret
+
+
+def _protected_files(loaded: Loaded, workspace: Path) -> Iterator[Path]:
+    """Yield the configuration and the files it names that run or are relied on: no call may write them."""
+    config = loaded.config
+    yield from loaded.files
+    yield workspace / Path(WORKSPACE_FILE).parent
+    named = (config.llm.ca_file, config.tools.fetch.ca_file, config.tools.audit.heads)
+    yield from (Path(file) for file in named if file)
+    yield from running_code(config, workspace)
+    yield from _hook_files(config, workspace)
 
 
 def _rules(loaded: Loaded) -> tuple[Rule, ...]:
@@ -138,6 +138,35 @@ def _hook_files(config: Config, workspace: Path) -> Iterator[Path]:
         path = workspace / word
         if not path.is_dir() and ("/" in word or path.exists()):
             yield path
+
+
+def _shell_rules(config: Config) -> ShellRules:
+    shell = config.tools.shell
+    return ShellRules(
+        shell.blocked_commands,
+        shell.allowed_commands,
+        shell.confirm_patterns,
+        confirms_by_default=shell.confirm_patterns == DEFAULT_CONFIRM,
+    )
+
+
+def _sandboxing(config: Config) -> Sandboxing:
+    """Return what is configured of the sandbox; which one works here is found later."""
+    shell, sandbox = config.tools.shell, config.tools.sandbox
+    return Sandboxing(
+        network=sandbox.network,
+        extra_read=_real(sandbox.extra_read),
+        extra_write=_real(sandbox.extra_write),
+        asks_first=shell.trial == "ask",
+        overlay=shell.overlay,
+        allow_hosts=sandbox.allow_hosts,
+    )
+
+
+def _lent_secrets(config: Config) -> tuple[ScopedSecret, ...]:
+    """Return which secrets are lent to what, without their values."""
+    lent = config.secrets.items()
+    return tuple(ScopedSecret(name, one.hosts, one.programs, one.show_output) for name, one in lent)
 
 
 def _fence_rules(config: Config) -> FenceRules:
