@@ -15,7 +15,7 @@ from leeward.security.ports import RecordError
 from ..app import Runtime
 from ..exits import CliError
 from ..sessions import session_line
-from ..slash import SlashCommand, SlashResult, dispatch, parse
+from ..slash import SlashLine, SlashResult, dispatch, parse
 from .attach import attachments
 from .render import Renderer
 from .results import Entry, sections
@@ -62,7 +62,7 @@ class Entrance:
         result = await self._runtime.call("shell", {"command": line}, Asker.PERSON)
         self._brought.append(f"The person ran: {line}\n{result.text}")
 
-    async def _command(self, command: SlashCommand) -> None:
+    async def _command(self, command: SlashLine) -> None:
         chosen = await self._with_session(command)
         if chosen is None:
             return
@@ -80,7 +80,7 @@ class Entrance:
         if result.turn is not None:
             await self._runtime.turn(*result.turn)
 
-    async def _with_session(self, command: SlashCommand) -> SlashCommand | None:
+    async def _with_session(self, command: SlashLine) -> SlashLine | None:
         """Have the person pick where several sessions are and none is named; None where they go back."""
         if command.command is None or command.command.name != "resume" or command.argument:
             return command
@@ -107,7 +107,7 @@ class Entrance:
             return replace(command, argument=others[int(typed) - 1].id)
         return replace(command, argument=typed)
 
-    def _with_call(self, command: SlashCommand) -> SlashCommand:
+    def _with_call(self, command: SlashLine) -> SlashLine:
         """Name the call that has a number on the screen, where its reasons are asked for."""
         is_number = command.argument.isascii() and command.argument.isdigit() and len(command.argument) < 7
         if command.command is None or command.command.name != "why" or not is_number:

@@ -42,7 +42,7 @@ class ScriptStep:
 
     line: int
     text: str
-    slash: slash_commands.SlashCommand | None = None
+    slash: slash_commands.SlashLine | None = None
     expected: list[Expectation] = field(default_factory=list)
     file: str = ""
 
@@ -155,7 +155,7 @@ class _Reading:
             return
         directive(number, self._filled(rest.strip()))
 
-    def _add(self, number: int, text: str, slash: slash_commands.SlashCommand | None = None) -> None:
+    def _add(self, number: int, text: str, slash: slash_commands.SlashLine | None = None) -> None:
         if slash is not None and slash.problem is not None:
             self.problem(number, slash.problem)
         self.steps.append(ScriptStep(number, text, slash, file=self._open[-1]))

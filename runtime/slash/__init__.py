@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from leeward.security.lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
-    from .commands import COMMANDS, SlashCommand, dispatch, parse
+    from .commands import COMMANDS, SlashLine, dispatch, parse
     from .own import own_commands, project_commands
     from .result import SlashResult
 
-__all__ = ["COMMANDS", "SlashCommand", "SlashResult", "dispatch", "own_commands", "parse", "project_commands"]
+__all__ = ["COMMANDS", "SlashLine", "SlashResult", "dispatch", "own_commands", "parse", "project_commands"]
 
 _HOMES = {
     "COMMANDS": ".commands",
-    "SlashCommand": ".commands",
+    "SlashLine": ".commands",
     "SlashResult": ".result",
     "dispatch": ".commands",
     "own_commands": ".own",

@@ -15,14 +15,23 @@ from leeward.tools.skills import SkillError
 
 from ..conversation import list_skills, used
 from ..exits import CliError, Exit
+from .result import SlashResult
 
 if TYPE_CHECKING:
     from ..app import RuntimeSession
 
-__all__ = ["skill_turn", "skills_text"]
+__all__ = ["use_skill"]
 
 
-async def skills_text(runtime: RuntimeSession) -> str:
+async def use_skill(runtime: RuntimeSession, argument: str) -> SlashResult:
+    """List the skills, have the model follow one, or none any more."""
+    if not argument:
+        return SlashResult(await _skills_text(runtime))
+    turn = await _skill_turn(runtime, argument)
+    return SlashResult("no skill is followed any more" if turn is None else "", turn)
+
+
+async def _skills_text(runtime: RuntimeSession) -> str:
     """Return the skills there are, a line each, and the one that is followed."""
     lines = [one.line for one in await trio.to_thread.run_sync(list_skills, runtime.skills)]
     name = runtime.pipeline.session.skill
@@ -30,7 +39,7 @@ async def skills_text(runtime: RuntimeSession) -> str:
     return "\n".join([*(lines or ["there are no skills"]), *followed])
 
 
-async def skill_turn(runtime: RuntimeSession, argument: str) -> tuple[str, str] | None:
+async def _skill_turn(runtime: RuntimeSession, argument: str) -> tuple[str, str] | None:
     """Return the words and the marked text of a turn by a skill, or None for "off", which is done at once.
 
     Raises:

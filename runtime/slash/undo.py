@@ -1,4 +1,4 @@
-"""Handlers of /jobs, /mcp, /memory, /undo, /redo, /diff and /export.
+"""Slash commands that take back what calls changed, do it again, or show it: /undo, /redo and /diff.
 
 A step of the workspace and how it is restored is defined in `tools/checkpoints/checkpoints.py`; here it is
 put on record first.
@@ -8,40 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import trio
-
 from leeward.memory.checkpoints import Revision, Step
-from leeward.memory.notes import NoteNotFound
-from leeward.memory.private_file import write_new
 from leeward.security.ports import RecordError
 from leeward.security.session import Restored
 from leeward.security.text import visible
 from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo, Turned
 from leeward.tools.files import shown_name
-from leeward.tools.shell import JobState
 
-from ..describe import note_line, note_lines, tool_line
 from ..exits import CliError, Exit
-from ..sessions import difference, export_lines, job_lines, own_record, page_lines, session_record
+from ..sessions import difference
 
 if TYPE_CHECKING:
     from ..app import RuntimeSession
 
-__all__ = [
-    "diff_text",
-    "export_text",
-    "jobs_text",
-    "notes_text",
-    "redo_text",
-    "servers_text",
-    "undo_text",
-]
+__all__ = ["diff_text", "redo_text", "undo_text"]
 
-
-_MCP_USAGE = "usage: /mcp [NAME | end NAME]"
 _OFF = "checkpoints are off: see [tools.shell] checkpoints"
 _MOST_LINES = 400
 
@@ -150,113 +133,3 @@ def _named(step: Step) -> str:
 
 def _count(number: int) -> str:
     return f"{number} path{'s' if number != 1 else ''}"
-
-
-_SHOWN = 20  # lines
-
-
-async def export_text(runtime: RuntimeSession, argument: str) -> str:
-    """Write the session to a new file: a page, or Markdown where its name ends so.
-
-    Raises:
-        CliError: there is nothing to write, or the file exists already or cannot be written.
-        RecordError: the session cannot be read.
-    """
-    kept, workspace = runtime.kept, runtime.pipeline.session.policy.workspace
-    name = argument or f"leeward-{runtime.session_id}.html"
-    path = Path(workspace) / await trio.Path(name).expanduser()
-    record = await session_record(kept, await own_record(kept.catalog, runtime.session_id))
-    one = record.conversation
-    is_page = path.suffix != ".md"
-    lines = page_lines(record) if is_page else export_lines(one, record.entries, record.charges)
-    try:
-        await trio.to_thread.run_sync(write_new, path, "".join(f"{line}\n" for line in lines))
-    except FileExistsError:
-        why = f"{name} is there already; name another file: /export FILE"
-        raise CliError(Exit.ARG_ERROR, "EXISTS", why) from None
-    except OSError as error:
-        why = f"{name} could not be written: {error.strerror}"
-        raise CliError(Exit.GENERAL_ERROR, "FAILED", why) from error
-    return f"written to {visible(str(path))}"
-
-
-async def jobs_text(runtime: RuntimeSession, argument: str) -> str:
-    """List all jobs, show one with its latest output, or end one.
-
-    Raises:
-        CliError: nothing of that is meant.
-        ToolError: there is no such job.
-    """
-    jobs, words = runtime.jobs, argument.split()
-    if words and (len(words) > 2 or (len(words) == 2) != (words[0] == "stop")):
-        raise CliError(Exit.ARG_ERROR, "USAGE", "usage: /jobs [ID | stop ID]")
-    if not words:
-        return "\n".join(job_lines(*jobs.all())) or "nothing runs in the background"
-    job = jobs.find(words[-1])
-    if words[0] == "stop":
-        await jobs.stop(job)
-    text = job.output.latest if job.state is JobState.RUNNING else job.text
-    return "\n".join([*job_lines(job), *(f"  │ {visible(line)}" for line in text.splitlines()[-_SHOWN:])])
-
-
-_USAGE = "usage: /memory [ID | delete ID | everywhere ID]"
-_NOTES = 1000
-
-
-async def notes_text(runtime: RuntimeSession, argument: str) -> str:
-    """List the notes of this workspace, show one, delete it, or let it hold everywhere.
-
-    Raises:
-        CliError: there is no such note, or nothing of that is meant.
-    """
-    workspace, notes = runtime.pipeline.session.policy.workspace, runtime.notes
-    word, _, name = argument.partition(" ")
-    if not argument:
-        lines = [note_line(note) for note in await notes.newest(workspace, _NOTES)]
-        return "\n".join(lines) or "there are no notes here"
-    try:
-        note = await notes.get(workspace, name.strip() or word)
-    except NoteNotFound as error:
-        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", f"{error}; /memory lists them") from error
-    match word if name else "":
-        case "":
-            return "\n".join(note_lines(note))
-        case "delete":
-            await notes.delete(note.id)
-            return f"deleted: {note_line(note)}"
-        case "everywhere":
-            await notes.widen(note.id)
-            return f"holds in every workspace now: {note_line(note)}"
-    raise CliError(Exit.ARG_ERROR, "USAGE", _USAGE)
-
-
-async def servers_text(runtime: RuntimeSession, argument: str) -> str:
-    """Show the servers, or one of them with its tools; end one, which the next call starts again.
-
-    Raises:
-        CliError: there is no such server, or nothing of that is meant.
-    """
-    servers, words = runtime.servers, argument.split()
-    if not words:
-        lines = [
-            visible(f"{name}: {server.state} · {server.settings.endpoint}")
-            for name, server in servers.servers.items()
-        ]
-        lines += [
-            visible(f"{name}: not allowed · {one.endpoint} ({servers.names.allowing(name)} allows it)")
-            for name, one in servers.names.waiting.items()
-        ]
-        return "\n".join(lines) or "there are no servers; leeward mcp add NAME -- COMMAND adds one"
-    server = servers.servers.get(words[-1])
-    if server is None:
-        why = f"there is no server {words[-1]}; /mcp lists them"
-        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", why)
-    if words[:-1] == ["end"]:
-        server.close()
-        return f"{words[-1]} is ended; the next call of a tool of it starts it again"
-    if len(words) > 1:
-        raise CliError(Exit.ARG_ERROR, "USAGE", _MCP_USAGE)
-    session, source = runtime.pipeline.session, server.settings.source
-    specs = [spec for spec in runtime.tools.specs() if spec.source == source]
-    heads = [visible(f"{words[0]}: {server.state} · {server.settings.endpoint}")]
-    return "\n".join([*heads, *(tool_line(spec, session) for spec in specs)])
