@@ -377,3 +377,31 @@ def front_folders() -> tuple[str, ...]:
 )
 def test_every_path_of_ours_in_backquotes_exists(name):
     assert missing_paths(name) == []
+
+
+def packages_in_tables(text: str) -> dict[str, list[str]]:
+    """The packages that the tables of each folder have a row for: what their first column names."""
+    found: dict[str, list[str]] = {}
+    for section in text.split("\n## ")[1:]:
+        folder = re.match(r"`(\w+)/`\n", section)
+        cells = re.findall(r"^\| ([^|]+) \|", section, re.MULTILINE) if folder else []
+        for name in (name for cell in cells for name in re.findall(r"`([^`]+)/`", cell)):
+            found.setdefault(folder[1], []).append(name)
+    return found
+
+
+def packages_of(folder: str) -> list[str]:
+    fronts = (ROOT / folder).glob("*/**/__init__.py")
+    return sorted(str(front.parent.relative_to(ROOT / folder)) for front in fronts)
+
+
+def test_the_architecture_has_one_row_for_each_package():
+    rows = packages_in_tables(page("ARCHITECTURE.md"))
+    assert {folder: sorted(names) for folder, names in rows.items()} == {
+        folder: packages_of(folder) for folder in front_folders()
+    }
+
+
+def test_a_package_without_a_row_is_found():
+    text = page("ARCHITECTURE.md").replace("| `agents/` |", "| agents |")
+    assert set(packages_of("runtime")) - set(packages_in_tables(text)["runtime"]) == {"agents"}
