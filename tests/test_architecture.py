@@ -165,7 +165,6 @@ SHORT_FILES = {
     "tools/skills/store.py": "what is trusted, which the policy reads without the tool",
     "runtime/cli/agents.py": "a command",
     "runtime/cli/combination.py": "apart from main.py, which is long",
-    "runtime/slash/skills.py": "the handlers of one command",
     "security/paths/place.py": "the value; workspace.py makes it",
     "security/url/reach.py": "rules about hosts with ports, which commands alone have",
     "tools/distill/engine.py": "apart from what it loads with the first output",
