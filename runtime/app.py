@@ -159,7 +159,7 @@ class RuntimeSession:
         then, and the caller knows already whose outcome is unknown.
 
         Raises:
-            CliError: there is no such session, or it is open elsewhere; the current session continues.
+            LeewardError: there is no such session, or it is open elsewhere; the current session continues.
             RecordError: it could not be read; the current session continues.
             trio.BusyResourceError: a turn is running.
         """
@@ -199,7 +199,7 @@ class RuntimeSession:
         """Use another model from the next turn on; it receives the whole conversation.
 
         Raises:
-            CliError: there is no such model, or its settings or its key cannot be used.
+            LeewardError: there is no such model, or its settings or its key cannot be used.
             trio.BusyResourceError: a turn is running.
         """
         with self._alone:
@@ -311,7 +311,8 @@ class Runtime(RuntimeSession):
         `model` override it. For the other options see `RuntimeOptions`.
 
         Raises:
-            ConfigError, CliError: the configuration, a plug-in or the model cannot be used.
+            ConfigError: the configuration cannot be used.
+            LeewardError: a plug-in or the model cannot be used, or a required sandbox does not work here.
             RecordError: the database cannot be opened.
             RuntimeError: the running event loop is not trio's.
         """
@@ -340,7 +341,7 @@ class Runtime(RuntimeSession):
         and `[storage]` of a session's own configuration have no effect. For the options see `SessionOptions`.
 
         Raises:
-            CliError: a tool cannot be used, or a required sandbox does not work here.
+            LeewardError: a tool cannot be used, or a required sandbox does not work here.
             RecordError: the beginning could not be recorded.
         """
         shared, loaded = self._parts.shared, options.get("loaded") or self.loaded

@@ -1,7 +1,7 @@
 """How a command ends: its exit code, its error, and its JSON.
 
-Imports the standard library only, for `--help` and `--version` load neither trio nor pydantic. What the
-answer is, and when a run counts as which exit, is decided by the commands.
+Imports neither trio nor pydantic, since `--help` does without them. What the answer is, and when a run counts
+as which exit, is decided by the commands.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from enum import Enum, IntEnum
 from typing import TypeAlias
 
 from leeward.security.lazy import dataclass
+from leeward.security.outcome import LeewardError
 
 __all__ = ["CliError", "CommandRun", "Exit", "Json", "envelope", "error_object", "to_json"]
 
@@ -64,13 +65,13 @@ _MEANING = {
 }
 
 
-class CliError(Exception):
+class CliError(LeewardError):
     """A command cannot go on. `code` is stable, `message` is for people, `detail` joins the error object."""
 
     def __init__(self, exit_code: Exit, code: str, message: str, **detail: object) -> None:
         super().__init__(message)
         self.exit = exit_code
-        self.code = code
+        self.code: str = code
         self.message = message
         self.detail: Mapping[str, object] = detail
 

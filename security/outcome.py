@@ -1,5 +1,8 @@
 """The outcome of a call: an Output or a ToolError, and the status it ended with.
 
+A `ToolError` is raised by a tool and becomes the result of its call; what is raised to callers of Leeward is
+a `LeewardError`.
+
     ToolError
     ├── ToolNotFound          nobody has a tool of that name
     ├── InvalidParameters     the arguments do not fit
@@ -29,6 +32,7 @@ from .trust import Origin
 __all__ = [
     "Category",
     "InvalidParameters",
+    "LeewardError",
     "LimitExceeded",
     "NetworkError",
     "Output",
@@ -117,6 +121,16 @@ class Category(StrEnum):
             Category.NETWORK_ERROR,
             Category.TIMEOUT,
         }
+
+
+class LeewardError(Exception):
+    """The base of the errors that methods of Leeward raise; the message says what happened and what to do.
+
+    `code` names the case for programs, such as "NOT_FOUND"; it is stable, and is the `code` that the command
+    line gives the same error under `--output json`.
+    """
+
+    code: str = "GENERAL_ERROR"
 
 
 class ToolError(Exception):

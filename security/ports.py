@@ -11,6 +11,7 @@ from .call import Action, ToolExecutor
 from .filters import Distillation
 from .kinds import CommandFacts, CommandLine, HookAnswer, Json, Wanted
 from .lazy import dataclass
+from .outcome import LeewardError
 from .paths import FileState
 from .permissions import Always, Patterns, granted_by, problem_with
 from .policy import Policy
@@ -41,8 +42,10 @@ __all__ = [
 ]
 
 
-class RecordError(Exception):
+class RecordError(LeewardError):
     """A record could not be written to the store, or read from it; the message says which and why."""
+
+    code: str = "STORAGE_ERROR"
 
 
 class Answer(Enum):

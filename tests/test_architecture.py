@@ -335,8 +335,8 @@ PACKAGES = {
         "security/url tools/composite tools/survey"
     ),
     "runtime/embedding": (
-        "runtime/app runtime/events runtime/sessions security/call security/kinds security/ports "
-        "security/question security/text"
+        "runtime/app runtime/events runtime/sessions security/call security/kinds security/outcome "
+        "security/ports security/question security/text"
     ),
     "runtime/repl": (
         "memory/database runtime/app runtime/config runtime/console runtime/describe runtime/events "

@@ -40,7 +40,7 @@ _MODEL_EXITS = {
 
 def model_failure(error: ModelError) -> CliError:
     """Return what ends a command whose model could not answer."""
-    return CliError(_MODEL_EXITS[error.kind], "MODEL_ERROR", str(error), phase="model", kind=error.kind.value)
+    return CliError(_MODEL_EXITS[error.kind], error.code, str(error), phase="model", kind=error.kind.value)
 
 
 def foreground(command: Command, printer: Printer, *, is_ours: bool = False) -> Exit:
@@ -55,7 +55,7 @@ def foreground(command: Command, printer: Printer, *, is_ours: bool = False) -> 
     except CliError as error:
         return printer.fail(error)
     except RecordError as error:
-        return printer.fail(CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", str(error), phase="storage"))
+        return printer.fail(CliError(Exit.GENERAL_ERROR, error.code, str(error), phase="storage"))
     except BaseException:
         # A bug: a reader of the answer still gets one, a reader of the errors gets the traceback.
         bug = "this is a bug; the traceback says where"
@@ -70,7 +70,7 @@ def interactive(command: Callable[[Options], Awaitable[Exit]], printer: Printer)
     except CliError as error:
         return printer.fail(error)
     except RecordError as error:
-        return printer.fail(CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", str(error), phase="storage"))
+        return printer.fail(CliError(Exit.GENERAL_ERROR, error.code, str(error), phase="storage"))
 
 
 class _Run:

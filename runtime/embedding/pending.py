@@ -28,6 +28,7 @@ from typing import Protocol
 
 from leeward.security.kinds import Json
 from leeward.security.lazy import dataclass
+from leeward.security.outcome import LeewardError
 from leeward.security.ports import Answer, DetailedAnswer, Question, Reply
 from leeward.security.question import ACTS, arguments_of, flags_of, is_act
 from leeward.security.text import visible
@@ -43,8 +44,10 @@ _RECORDED = 20  # refused answers on record for one token, whose holder could fi
 _RECORDED_UNKNOWN = 1000  # the same for tokens nobody was given, of one `PendingQuestions`
 
 
-class AnswerRefused(Exception):
+class AnswerRefused(LeewardError):
     """An answer did not count; `why` is "replayed", "late", "altered", "unknown" or "malformed"."""
+
+    code: str = "ANSWER_REFUSED"
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the answer was refused: {why}")

@@ -26,7 +26,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from leeward.security.call import ToolCall
 from leeward.security.kinds import Json
 from leeward.security.lazy import dataclass
-from leeward.security.outcome import Picture
+from leeward.security.outcome import LeewardError, Picture
 
 __all__ = [
     "CallRequested",
@@ -193,13 +193,15 @@ class ErrorKind(StrEnum):
     BAD_REQUEST = "bad_request"
 
 
-class ModelError(Exception):
+class ModelError(LeewardError):
     """A model could not answer; the message is one line for the person and never holds a key.
 
     `passing` says whether the same request may succeed later (None: as is usual for its kind), and
     `retry_after` how many seconds the server asked to be left alone. `is_about_content` is set where what was
     sent is refused, rather than the model's name, the address or the key.
     """
+
+    code: str = "MODEL_ERROR"
 
     def __init__(
         self,
@@ -211,7 +213,7 @@ class ModelError(Exception):
         is_about_content: bool = False,
     ) -> None:
         super().__init__(message)
-        self.kind = kind
+        self.kind: ErrorKind = kind
         self.passing: bool = (
             kind in (ErrorKind.RATE_LIMITED, ErrorKind.UNAVAILABLE) if passing is None else passing
         )

@@ -124,7 +124,7 @@ async def _run(job: _Job, runtime: Runtime | None, start: Startup, options: Opti
     except CliError as error:
         printer.fail(error)
     except RecordError as error:
-        printer.fail(CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", str(error), phase="storage"))
+        printer.fail(CliError(Exit.GENERAL_ERROR, error.code, str(error), phase="storage"))
 
 
 def _part(number: int) -> str:

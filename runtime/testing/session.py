@@ -163,7 +163,8 @@ async def open_session(
         pages: the texts of the web by URL; there is nothing else.
 
     Raises:
-        ConfigError, CliError: a value of the configuration or a tool cannot be used.
+        ConfigError: a value of the configuration cannot be used.
+        LeewardError: a tool cannot be used.
     """
     places = _places_in(Path(folder))
     loaded = load(config_dir=places.config, environment={}, flags={**_CONFIG, **(config or {})})

@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from leeward.memory.audit import AuditLogger
     from leeward.runtime.app import Runtime, RuntimeSession
+    from leeward.runtime.config import ConfigError
+    from leeward.runtime.providers.interface import ErrorKind, ModelError
     from leeward.security.call import Cleared, Exchange, ToolExecutor, ToolSpec
     from leeward.security.kinds import Effect
     from leeward.security.outcome import (
         InvalidParameters,
+        LeewardError,
         NetworkError,
         Output,
         Part,
@@ -33,10 +36,10 @@ if TYPE_CHECKING:
     )
     from leeward.security.paths import Preview
     from leeward.security.permissions import Always
-    from leeward.security.ports import Answer, DetailedAnswer, Question, Reply
+    from leeward.security.ports import Answer, DetailedAnswer, Question, RecordError, Reply
     from leeward.security.session import AnomalyDetector, Scope
     from leeward.security.trust import Origin, TrustLevel
-    from leeward.tools.composite import CompositeExecutor
+    from leeward.tools.composite import CompositeExecutor, NameClash
     from leeward.tools.declare import (
         Destination,
         ResourceId,
@@ -60,11 +63,16 @@ __all__ = [
     "AuditLogger",
     "Cleared",
     "CompositeExecutor",
+    "ConfigError",
     "Destination",
     "DetailedAnswer",
     "Effect",
+    "ErrorKind",
     "Exchange",
     "InvalidParameters",
+    "LeewardError",
+    "ModelError",
+    "NameClash",
     "NetworkError",
     "Origin",
     "Output",
@@ -74,6 +82,7 @@ __all__ = [
     "Preview",
     "Question",
     "RateLimited",
+    "RecordError",
     "Reply",
     "ResourceId",
     "Runtime",
@@ -106,11 +115,16 @@ _HOMES = {
     "AuditLogger": "leeward.memory.audit",
     "Cleared": "leeward.security.call",
     "CompositeExecutor": "leeward.tools.composite",
-    "DetailedAnswer": "leeward.security.ports",
+    "ConfigError": "leeward.runtime.config",
     "Destination": "leeward.tools.declare",
+    "DetailedAnswer": "leeward.security.ports",
     "Effect": "leeward.security.kinds",
+    "ErrorKind": "leeward.runtime.providers.interface",
     "Exchange": "leeward.security.call",
     "InvalidParameters": "leeward.security.outcome",
+    "LeewardError": "leeward.security.outcome",
+    "ModelError": "leeward.runtime.providers.interface",
+    "NameClash": "leeward.tools.composite",
     "NetworkError": "leeward.security.outcome",
     "Origin": "leeward.security.trust",
     "Output": "leeward.security.outcome",
@@ -120,6 +134,7 @@ _HOMES = {
     "Preview": "leeward.security.paths",
     "Question": "leeward.security.ports",
     "RateLimited": "leeward.security.outcome",
+    "RecordError": "leeward.security.ports",
     "Reply": "leeward.security.ports",
     "ResourceId": "leeward.tools.declare",
     "Runtime": "leeward.runtime.app",

@@ -214,7 +214,10 @@ def test_the_code_in_the_guide_for_embedding_runs(tmp_path, monkeypatch):
     assert asyncio.run(parts[0]["main"]())
     assert parts[1]["answer"]("help")
     trio.run(parts[2]["main"])
-    assert len(parts) == 3
+    assert parts[3]["open_with"]("offline", "supervised")
+    assert parts[3]["open_with"]("offline", "none") == "your configuration: permissions.autonomy"
+    assert parts[3]["open_with"]("none:x", "full").startswith("MODEL_ERROR: ")
+    assert len(parts) == 4
     rows = table(page("docs/embedding.md"), "option")
     assert {name for row in rows for name in quoted(row[0])} == {*RuntimeOptions.__annotations__}
 

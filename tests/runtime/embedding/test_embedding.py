@@ -282,6 +282,19 @@ def test_errors_come_through_as_they_are(opened, tmp_path):
     asyncio.run(program())
 
 
+def test_every_error_of_a_front_is_caught_by_its_public_name(opened):
+    with pytest.raises(leeward.ConfigError, match=r"permissions\.autonomy") as error:
+        with leeward.sync.open(**opened(config={"permissions.autonomy": "none"})):
+            pass
+    assert error.value.problems[0].key == "permissions.autonomy"
+    with leeward.sync.open(**opened()) as runtime, pytest.raises(leeward.LeewardError) as missing:
+        runtime.resume("nothing-like-it")
+    assert (error.value.code, missing.value.code) == ("CONFIG_ERROR", "NOT_FOUND")
+    raised = (leeward.ConfigError, leeward.RecordError, leeward.ModelError, leeward.aio.AnswerRefused)
+    assert all(issubclass(kind, leeward.LeewardError) for kind in raised)
+    assert [kind.code for kind in raised[1:]] == ["STORAGE_ERROR", "MODEL_ERROR", "ANSWER_REFUSED"]
+
+
 def test_cancelled_while_it_opens(opened):
     async def program():
         async def use():
