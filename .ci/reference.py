@@ -24,12 +24,13 @@ from leeward.runtime import resources
 HEAD = """\
 # Reference
 
-What programs that embed or extend Leeward rely on: every name that `leeward` and the four modules below
+What programs that embed or extend Leeward rely on: every name that `leeward` and the modules below
 export. The guides are [Embedding](embedding.md) and [Tools](tools.md). Made by `.ci/reference.py` from the
 docstrings; a test compares the two.
 """
 OPTIONS = ("RuntimeOptions", "SessionOptions")
 MODULES = ("leeward", "leeward.aio", "leeward.sync", "leeward.events", "leeward.testing")
+TYPES = "leeward.types"
 
 
 def reference() -> Iterator[str]:
@@ -41,6 +42,10 @@ def reference() -> Iterator[str]:
         yield _text(module)
         for public in sorted(set(module.__all__) - {"__version__"}, key=str.lower):
             yield from _described(name, public, getattr(module, public))
+    types = importlib.import_module(TYPES)
+    yield f"## `{TYPES}`\n"
+    yield _text(types)
+    yield "".join(f"- `{name}`: {_summary(getattr(types, name))}\n" for name in types.__all__)
     yield "## Options of `Runtime.open` and `Runtime.session`\n"
     for name in OPTIONS:
         options = getattr(resources, name)
@@ -69,20 +74,36 @@ def _described(module: str, name: str, value: Any) -> Iterator[str]:
         yield _alias(name, value)
 
 
+def _summary(value: Any) -> str:
+    """Return the first sentences about a type; of an alias, what it is an alias of."""
+    if inspect.isclass(value):
+        return " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
+    return f"`{re.sub(r'(?:[a-z_]+[.])+', '', str(value))}`"
+
+
 def _class(value: type) -> Iterator[str]:
-    bases = [base.__name__ for base in value.__bases__ if base not in (object, enum.Enum, enum.StrEnum)]
+    bases = [_public(base).__name__ for base in value.__bases__]
+    bases = [base for base in bases if base not in ("object", "Enum", "StrEnum")]
     yield _code(f"class {value.__name__}({', '.join(bases)})" if bases else f"class {value.__name__}")
     yield _text(value)
     if issubclass(value, enum.Enum):
         yield f"Members: {', '.join(f'`{member.name}`' for member in value)}.\n"
         return
     if dataclasses.is_dataclass(value):
-        fields = "\n".join(f"{field.name}: {field.type}" for field in dataclasses.fields(value) if field.init)
+        shown = [one for one in dataclasses.fields(value) if one.init and (one.repr or one.compare)]
+        fields = "\n".join(f"{field.name}: {field.type}" for field in shown)
         yield _code(fields)
     for name, member in vars(value).items():
         if (name.startswith("_") and name != "__init__") or (name == "__init__" and _made(value)):
             continue
         yield from _member(value, name, member)
+
+
+def _public(base: type) -> type:
+    """Return a base, or the first class above it that a program can name."""
+    ours = {id(getattr(leeward, name)) for name in leeward.__all__}
+    named = (one for one in base.__mro__ if not one.__module__.startswith("leeward.") or id(one) in ours)
+    return base if base.__module__.startswith("leeward.runtime.embedding") else next(named)
 
 
 def _member(owner: type, name: str, member: Any) -> Iterator[str]:

@@ -2,7 +2,14 @@
 
 from .aio import AsyncioApprover, AsyncioRuntime, AsyncioSession
 from .pending import AnswerRefused, PendingQuestion, PendingQuestions
-from .sync import BlockingApprover, BlockingRuntime, BlockingSession, open_blocking
+from .sync import (
+    BlockingApprover,
+    BlockingRuntime,
+    BlockingRuntimeOptions,
+    BlockingSession,
+    BlockingSessionOptions,
+    open_blocking,
+)
 
 __all__ = [
     "AnswerRefused",
@@ -11,7 +18,9 @@ __all__ = [
     "AsyncioSession",
     "BlockingApprover",
     "BlockingRuntime",
+    "BlockingRuntimeOptions",
     "BlockingSession",
+    "BlockingSessionOptions",
     "PendingQuestion",
     "PendingQuestions",
     "open_blocking",

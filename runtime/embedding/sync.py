@@ -27,7 +27,14 @@ from ..events import RunEvent, TurnEnded
 from ..sessions import ResumedSession
 from .portal import Held, Job, Portal, acquire, pump, release
 
-__all__ = ["BlockingApprover", "BlockingRuntime", "BlockingSession", "open_blocking"]
+__all__ = [
+    "BlockingApprover",
+    "BlockingRuntime",
+    "BlockingRuntimeOptions",
+    "BlockingSession",
+    "BlockingSessionOptions",
+    "open_blocking",
+]
 
 T = TypeVar("T")
 

@@ -1,7 +1,15 @@
 """Test tools behind the real gates and filters; `leeward.testing` and the pytest plug-in hand it out."""
 
 from .bench import ToolBench
-from .session import RecordingApprover, ScriptedModel, SessionBench, open_session
+from .session import RecordingApprover, Says, ScriptedModel, SessionBench, open_session
 from .web import FakeWeb
 
-__all__ = ["FakeWeb", "RecordingApprover", "ScriptedModel", "SessionBench", "ToolBench", "open_session"]
+__all__ = [
+    "FakeWeb",
+    "RecordingApprover",
+    "Says",
+    "ScriptedModel",
+    "SessionBench",
+    "ToolBench",
+    "open_session",
+]

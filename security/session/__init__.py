@@ -1,6 +1,6 @@
 """What a gate sees of the past: recorded events, and the session they fold into."""
 
-from .anomaly import AnomalyDetector
+from .anomaly import AnomalyDetector, ToolOutcome
 from .events import (
     THE_PERSON,
     Asked,
@@ -68,6 +68,7 @@ __all__ = [
     "Session",
     "SkillUsed",
     "TextSeen",
+    "ToolOutcome",
     "TurnStarted",
     "UrlsAdded",
     "UrlsRemoved",

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from ..policy import AnomalyLimits, BreakerLimits
 
-__all__ = ["AnomalyDetector", "Breaker"]
+__all__ = ["AnomalyDetector", "Breaker", "ToolOutcome"]
 
 
-class Outcome(NamedTuple):
+class ToolOutcome(NamedTuple):
     """One outcome of a tool. `outage` names the call whose failure this is where it may pass by itself."""
 
     succeeded: bool
@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
 class AnomalyDetector:
     """The recent outcomes of each tool, in a sliding window per tool. Immutable."""
 
-    windows: Mapping[str, tuple[Outcome, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    windows: Mapping[str, tuple[ToolOutcome, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     def record(
         self,
@@ -51,7 +51,7 @@ class AnomalyDetector:
         if not limits.enabled:
             return self
         earlier = [one for one in self.windows.get(tool, ()) if not call or one.outage != call]
-        outcome = Outcome(succeeded, refused, call if may_pass and not succeeded else "")
+        outcome = ToolOutcome(succeeded, refused, call if may_pass and not succeeded else "")
         window = (*earlier, outcome)[-limits.window_size :]
         return AnomalyDetector(MappingProxyType({**self.windows, tool: window}))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leeward.runtime.app import Runtime, RuntimeSession
     from leeward.runtime.config import ConfigError
     from leeward.runtime.providers.interface import ErrorKind, ModelError
-    from leeward.security.call import Cleared, Exchange, ToolExecutor, ToolSpec
+    from leeward.security.call import Asker, Cleared, Exchange, ToolCall, ToolExecutor, ToolResult, ToolSpec
     from leeward.security.kinds import Effect
     from leeward.security.outcome import (
         InvalidParameters,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Output,
         Part,
         PermanentFailure,
+        Picture,
         PolicyBlocked,
         RateLimited,
         ServerError,
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
     )
     from leeward.security.paths import Preview
     from leeward.security.permissions import Always
+    from leeward.security.policy import Autonomy
     from leeward.security.ports import Answer, DetailedAnswer, Question, RecordError, Reply
     from leeward.security.session import AnomalyDetector, Scope
     from leeward.security.trust import Origin, TrustLevel
+    from leeward.security.url import Provenance
     from leeward.tools.composite import CompositeExecutor, NameClash
     from leeward.tools.declare import (
         Destination,
@@ -60,7 +63,9 @@ __all__ = [
     "Always",
     "AnomalyDetector",
     "Answer",
+    "Asker",
     "AuditLogger",
+    "Autonomy",
     "Cleared",
     "CompositeExecutor",
     "ConfigError",
@@ -78,8 +83,10 @@ __all__ = [
     "Output",
     "Part",
     "PermanentFailure",
+    "Picture",
     "PolicyBlocked",
     "Preview",
+    "Provenance",
     "Question",
     "RateLimited",
     "RecordError",
@@ -93,9 +100,11 @@ __all__ = [
     "ShellCommand",
     "SourcePath",
     "Text",
+    "ToolCall",
     "ToolError",
     "ToolExecutor",
     "ToolNotFound",
+    "ToolResult",
     "ToolSpec",
     "ToolTimeout",
     "TrustLevel",
@@ -112,7 +121,9 @@ _HOMES = {
     "Always": "leeward.security.permissions",
     "AnomalyDetector": "leeward.security.session",
     "Answer": "leeward.security.ports",
+    "Asker": "leeward.security.call",
     "AuditLogger": "leeward.memory.audit",
+    "Autonomy": "leeward.security.policy",
     "Cleared": "leeward.security.call",
     "CompositeExecutor": "leeward.tools.composite",
     "ConfigError": "leeward.runtime.config",
@@ -130,8 +141,10 @@ _HOMES = {
     "Output": "leeward.security.outcome",
     "Part": "leeward.security.outcome",
     "PermanentFailure": "leeward.security.outcome",
+    "Picture": "leeward.security.outcome",
     "PolicyBlocked": "leeward.security.outcome",
     "Preview": "leeward.security.paths",
+    "Provenance": "leeward.security.url",
     "Question": "leeward.security.ports",
     "RateLimited": "leeward.security.outcome",
     "RecordError": "leeward.security.ports",
@@ -145,9 +158,11 @@ _HOMES = {
     "ShellCommand": "leeward.tools.declare",
     "SourcePath": "leeward.tools.declare",
     "Text": "leeward.tools.declare",
+    "ToolCall": "leeward.security.call",
     "ToolError": "leeward.security.outcome",
     "ToolExecutor": "leeward.security.call",
     "ToolNotFound": "leeward.security.outcome",
+    "ToolResult": "leeward.security.call",
     "ToolSpec": "leeward.security.call",
     "ToolTimeout": "leeward.security.outcome",
     "TrustLevel": "leeward.security.trust",

@@ -269,6 +269,13 @@ def test_public_names_are_what_they_were(contract, module) -> None:
     hold(contract, module, {name: surface(getattr(loaded, name)) for name in loaded.__all__})
 
 
+def test_types_for_annotations_can_still_be_imported(contract) -> None:
+    """Only their names are promised: what a program may use of them is in the reference."""
+    loaded = importlib.import_module("leeward.types")
+    assert all(getattr(loaded, name) for name in loaded.__all__)
+    hold(contract, "leeward.types", sorted(loaded.__all__))
+
+
 def test_the_errors_a_tool_raises_are_one_family() -> None:
     leeward = importlib.import_module("leeward")
     errors = [getattr(leeward, name) for name in leeward.__all__]

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 from leeward.security.lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
-    from .decorator import check_name, schema_tool, spec_from_schema, tool
+    from .decorator import Function, Run, SingleTool, check_name, schema_tool, spec_from_schema, tool
     from .kinds import Destination, ResourceId, Secret, ShellCommand, SourcePath, Text, Url, WorkspacePath
     from .schema import guarded, nodes, rewritten
     from .validation import inner_references_only, plain, schema_validator
 
 __all__ = [
     "Destination",
+    "Function",
     "ResourceId",
+    "Run",
     "Secret",
     "ShellCommand",
+    "SingleTool",
     "SourcePath",
     "Text",
     "Url",
@@ -35,9 +38,12 @@ __all__ = [
 
 _HOMES = {
     "Destination": ".kinds",
+    "Function": ".decorator",
     "ResourceId": ".kinds",
+    "Run": ".decorator",
     "Secret": ".kinds",
     "ShellCommand": ".kinds",
+    "SingleTool": ".decorator",
     "SourcePath": ".kinds",
     "Text": ".kinds",
     "Url": ".kinds",

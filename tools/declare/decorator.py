@@ -32,7 +32,7 @@ from leeward.security.trust import Origin
 from .judged import as_text
 from .validation import Signature, checker, name_of, own_schema
 
-__all__ = ["SingleTool", "check_name", "schema_tool", "spec_from_schema", "tool"]
+__all__ = ["Function", "Run", "SingleTool", "check_name", "schema_tool", "spec_from_schema", "tool"]
 
 Run: TypeAlias = Callable[[Cleared], Awaitable[object]]
 Function: TypeAlias = Callable[..., object]
