@@ -28,7 +28,7 @@ from leeward.security.trust import Origin, TrustLevel
 
 from .agents import AgentHost
 from .composition import Components, open_parts
-from .config import KEYS, Loaded, Locations, find_places, load
+from .config import KEYS, Loaded, Locations, find_places, laid_over, load
 from .conversation import Chat, History, ModelReader
 from .events import CallEnded, CallStarted, RunEvent, TurnEnded
 from .grounding import given_by, given_by_config
@@ -307,10 +307,12 @@ class Runtime(RuntimeSession):
     ) -> AsyncGenerator[Runtime, None]:
         """Open the shared resources and begin the first session; close both when the block is left.
 
-        `loaded` is the configuration. By default it is read with `load()`, and the options `config` and
-        `model` override it. For the other options see `RuntimeOptions`.
+        `loaded` is a configuration that was loaded before, such as the `loaded` of another runtime. By
+        default the person's is read, with the options `config` and `model` over it. For the other options
+        see `RuntimeOptions`.
 
         Raises:
+            TypeError: `config` or `model` is given beside `loaded`, which has them already.
             ConfigError: the configuration cannot be used.
             LeewardError: a plug-in or the model cannot be used, or a required sandbox does not work here.
             RecordError: the database cannot be opened.
@@ -321,6 +323,7 @@ class Runtime(RuntimeSession):
                 "Runtime.open needs trio, and this is another loop: use leeward.aio.Runtime.open in asyncio,"
                 " or leeward.sync.open where there is no loop"
             )
+        _check_loaded_alone(loaded, options)
         loaded = loaded or options.get("loaded") or _configured(options)
         places = options.get("places") or find_places(loaded.config, options.get("workspace"))
         relay = _relay_to(options.get("listener"))
@@ -341,10 +344,13 @@ class Runtime(RuntimeSession):
         and `[storage]` of a session's own configuration have no effect. For the options see `SessionOptions`.
 
         Raises:
+            TypeError: both `loaded` and `config` are given.
+            ConfigError: the configuration cannot be used.
             LeewardError: a tool cannot be used, or a required sandbox does not work here.
             RecordError: the beginning could not be recorded.
         """
-        shared, loaded = self._parts.shared, options.get("loaded") or self.loaded
+        _check_loaded_alone(None, options)
+        shared, loaded = self._parts.shared, options.get("loaded") or _configured_over(self.loaded, options)
         workspace = options.get("workspace")
         places = self.places if workspace is None else replace(self.places, workspace=workspace)
         opened = open_parts(
@@ -378,13 +384,35 @@ class Runtime(RuntimeSession):
         await self.audit.append(session or self.session_id, event)
 
 
+def _check_loaded_alone(loaded: Loaded | None, options: RuntimeOptions | SessionOptions) -> None:
+    """Refuse options that would have no effect beside a loaded configuration."""
+    whole = loaded or options.get("loaded")
+    names = ("config", "model") if loaded is None else ("loaded", "config", "model")
+    given = [f"`{name}`" for name in names if options.get(name) is not None]
+    if whole is not None and given:
+        raise TypeError(
+            f"a loaded configuration has every value already, so {' and '.join(given)} would have no effect: "
+            "give either the one or the other"
+        )
+
+
 def _configured(options: RuntimeOptions) -> Loaded:
     """Read the configuration, with what was given as arguments over it."""
-    config = options.get("config")
-    values = dict(_dotted(config)) if isinstance(config, Mapping) else {}
+    config, model = options.get("config"), options.get("model")
     file = config if isinstance(config, Path) else None
-    model = options.get("model")
-    return load(file=file, flags=values | ({} if model is None else {"llm.model": model}))
+    return load(file=file, flags=_values_in(config) | ({} if model is None else {"llm.model": model}))
+
+
+def _configured_over(loaded: Loaded, options: SessionOptions) -> Loaded:
+    """Return the configuration of a session: the file it names, or its values over those of its runtime."""
+    config = options.get("config")
+    if config is None:
+        return loaded
+    return load(file=config) if isinstance(config, Path) else laid_over(loaded, _values_in(config))
+
+
+def _values_in(config: Path | Mapping[str, object] | None) -> dict[str, object]:
+    return dict(_dotted(config)) if isinstance(config, Mapping) else {}
 
 
 def _dotted(values: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:

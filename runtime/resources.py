@@ -71,13 +71,16 @@ class SessionSettings(TypedDict, total=False):
     """The options of a session but for who is asked, which each front takes in a form of its own.
 
     workspace: the folder to work in, as an absolute path.
-    loaded: the configuration, such as `load(workspace=…)` returns.
+    config: a configuration file to read instead of the person's, or values by key, dotted or nested. The
+        values of a session are laid over the configuration of its runtime.
+    loaded: a configuration that was loaded before, such as the `loaded` of another session.
     executors: tools beside the built-in ones, trusted as these are.
     provider: the model.
     listener: a function that is called with every event of the session, also between turns.
     """
 
     workspace: Path | None
+    config: Path | Mapping[str, object] | None
     loaded: Loaded | None
     executors: Sequence[ToolExecutor] | None
     provider: Provider | None
@@ -98,7 +101,6 @@ class RuntimeSettings(SessionSettings, total=False):
 
     model: the model that answers, as for `--model` ("openai:NAME", "offline").
     key: the API key for it, instead of the configured one.
-    config: a configuration file to read instead of the person's, or values by key, dotted or nested.
     clock: the time of day.
     places: where files are stored; by default in this person's folders.
     resolve: looks up host names for tools.
@@ -106,7 +108,6 @@ class RuntimeSettings(SessionSettings, total=False):
 
     model: str | None
     key: str | None
-    config: Path | Mapping[str, object] | None
     clock: Clock | None
     places: Locations | None
     resolve: Resolver

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from leeward.security.lazy import Loads, lazy_names
 
-from .load import WORKSPACE_FILE, WORKSPACE_FILTERS, Loaded, config_folder, data_folder, load
+from .load import WORKSPACE_FILE, WORKSPACE_FILTERS, Loaded, config_folder, data_folder, laid_over, load
 
 if TYPE_CHECKING:
     from .brought import (
@@ -57,6 +57,7 @@ __all__ = [
     "dotted",
     "find_places",
     "is_private",
+    "laid_over",
     "load",
     "printable",
     "purpose_of",

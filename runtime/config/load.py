@@ -130,6 +130,17 @@ def load(
     return reading.result()
 
 
+def laid_over(loaded: Loaded, values: Mapping[str, object]) -> Loaded:
+    """Return a configuration with further values by dotted key over it, as flags are laid over.
+
+    Raises:
+        ConfigError: there is no such key, or a value cannot be used.
+    """
+    reading = _Reading(loaded)
+    reading.add(*flag_layer(values))
+    return reading.result()
+
+
 def _is_same(one: Path, other: Path) -> bool:
     """Whether two paths are one file: a file the person named is theirs, wherever it lies."""
     return os.path.realpath(one) == os.path.realpath(other)
@@ -138,13 +149,17 @@ def _is_same(one: Path, other: Path) -> bool:
 class _Reading:
     """The values that hold so far, the place of each, and the problems; layers are added from below."""
 
-    def __init__(self) -> None:
+    def __init__(self, loaded: Loaded | None = None) -> None:
         self._values: dict[KeyPath, Any] = {path: key.default for path, key in KEYS.items()}
         self._places: dict[KeyPath, ValueSource] = dict.fromkeys(KEYS, DEFAULT)
         self._problems: list[ConfigProblem] = []
         self._files: list[Path] = []
         self._filters: RuleSet | None = None
         self._profiles: dict[str, Layer] = {}
+        if loaded is not None:
+            self._values = {path: _value_at(loaded.config, path) for path in KEYS}
+            self._places = _places_of(loaded, self._values)
+            self._files, self._filters = [*loaded.files], loaded.filters
 
     def read_filters(self, path: Path, label: str, layer: FilterLayer) -> None:
         """Lay a file of output filters, if there is one, over those that hold so far."""
@@ -265,6 +280,18 @@ class _Reading:
     def _is_there(self, path: KeyPath) -> bool:
         """Whether a place still speaks of something: a list may have been replaced by a shorter one."""
         return path in KEYS or not isinstance(path[-1], int) or path[-1] < len(self._values[path[:-1]])
+
+
+def _places_of(loaded: Loaded, values: Mapping[KeyPath, Any]) -> dict[KeyPath, ValueSource]:
+    """Return where the values of a configuration were set, by the paths of keys and of their entries."""
+    paths = [*KEYS]
+    for path, value in values.items():
+        if isinstance(value, tuple | Mapping):
+            paths.extend(
+                (*path, entry) for entry in (value if isinstance(value, Mapping) else range(len(value)))
+            )
+    written = {path: loaded.sources.get(dotted(path)) for path in paths}
+    return {path: ValueSource(place) for path, place in written.items() if place is not None}
 
 
 def _stands_in(tree: Mapping[str, Any], path: KeyPath) -> bool:

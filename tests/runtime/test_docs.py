@@ -211,13 +211,14 @@ def test_the_code_in_the_guide_for_embedding_runs(tmp_path, monkeypatch):
         if part not in files.values():
             parts.append({"__name__": "guide"})
             exec(compile(part, "docs/embedding.md", "exec"), parts[-1])
-    assert asyncio.run(parts[0]["main"]())
-    assert parts[1]["answer"]("help")
-    trio.run(parts[2]["main"])
-    assert parts[3]["open_with"]("offline", "supervised")
-    assert parts[3]["open_with"]("offline", "none") == "your configuration: permissions.autonomy"
-    assert parts[3]["open_with"]("none:x", "full").startswith("MODEL_ERROR: ")
-    assert len(parts) == 4
+    differs, inside_asyncio, without_a_loop, inside_trio, errors = parts
+    assert differs["outcomes"]("draft.md") == ["denied", "ok"]
+    assert asyncio.run(inside_asyncio["main"]())
+    assert without_a_loop["answer"]("help")
+    trio.run(inside_trio["main"])
+    assert errors["open_with"]("offline", "supervised")
+    assert errors["open_with"]("offline", "none") == "your configuration: permissions.autonomy"
+    assert errors["open_with"]("none:x", "full").startswith("MODEL_ERROR: ")
     rows = table(page("docs/embedding.md"), "option")
     assert {name for row in rows for name in quoted(row[0])} == {*RuntimeOptions.__annotations__}
 

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from leeward.runtime.app import Runtime
+from leeward.runtime.config import ConfigError
 from leeward.security.kinds import Effect
 from leeward.security.permissions import Always
 from leeward.security.ports import Answer, Question, Reply
@@ -165,6 +166,42 @@ async def test_one_that_fails_hangs_or_is_cancelled_leaves_the_others_and_what_i
             assert verdict(await at.call("echo", {"text": "whole"})) == ("ok", None)
         assert verdict(await runtime.call("echo", {"text": "whole"})) == ("ok", None)
         assert (await runtime.audit.verify()).problem is None
+
+
+async def test_a_session_has_values_of_its_own_over_those_of_its_runtime(tmp_path: Path) -> None:
+    async with session(tmp_path, CONFIG + '[permissions]\nautonomy = "readonly"\n') as runtime:
+        async with runtime.session(config={"tools": {"shell": {"timeout": 7}}}) as other:
+            assert (other.config.tools.shell.timeout, other.config.permissions.autonomy) == (7, "readonly")
+            assert other.config.agent == runtime.config.agent
+            assert other.loaded.sources["tools.shell.timeout"] == "flag"
+            assert other.loaded.sources["permissions.autonomy"]== "config.toml:7"
+            assert other.loaded.files == runtime.loaded.files
+        async with runtime.session(config={}) as other:
+            assert other.loaded == runtime.loaded
+        file = tmp_path / "other.toml"
+        file.write_text('[tools.sandbox]\nlevel = "none"\n', encoding="utf-8")
+        async with runtime.session(config=file) as other:
+            assert other.config.permissions.autonomy == "supervised"
+        with pytest.raises(ConfigError, match=r"tools\.nothing: unknown key"):
+            async with runtime.session(config={"tools.nothing": 1}):
+                pass
+
+
+async def test_a_loaded_configuration_takes_no_values_beside_it(tmp_path: Path) -> None:
+    async with session(tmp_path, CONFIG) as runtime:
+        loaded = runtime.loaded
+        for options in ({"config": {}}, {"model": "offline"}, {"config": {}, "model": "offline"}):
+            with pytest.raises(TypeError, match="so `.* would have no effect"):
+                async with Runtime.open(loaded, **options):
+                    pass
+            with pytest.raises(TypeError, match="so `.* would have no effect"):
+                async with Runtime.open(loaded=loaded, **options):
+                    pass
+        with pytest.raises(TypeError, match="so `config` would have no effect"):
+            async with runtime.session(loaded=loaded, config={}):
+                pass
+        async with runtime.session(loaded=loaded) as other:
+            assert other.loaded is loaded
 
 
 async def test_two_runtimes_in_one_process_work_on_one_database(tmp_path: Path) -> None:
