@@ -336,7 +336,7 @@ PACKAGES = {
     ),
     "runtime/embedding": (
         "runtime/app runtime/events runtime/sessions security/call security/kinds security/outcome "
-        "security/ports security/question security/text"
+        "security/ports security/question security/text security/trust security/url"
     ),
     "runtime/repl": (
         "memory/database runtime/app runtime/config runtime/console runtime/describe runtime/events "

@@ -23,9 +23,12 @@ from typing import Any, Protocol, TypeVar, Unpack
 
 import trio
 
-from leeward.security.call import ToolResult
+from leeward.security.call import Asker, ToolResult
 from leeward.security.kinds import Json
+from leeward.security.outcome import Picture
 from leeward.security.ports import Question, Reply
+from leeward.security.trust import TrustLevel
+from leeward.security.url import Provenance
 
 from ..app import Runtime, RuntimeOptions, RuntimeSession, SessionOptions
 from ..events import RunEvent, TurnEnded
@@ -58,21 +61,38 @@ class AsyncioSession:
         """The id of the session."""
         return self._session.session_id
 
-    async def turn(self, text: str, attached: str = "") -> TurnEnded:
-        """Run one turn on the person's words."""
-        return await self._do(partial(self._session.turn, text, attached))
+    async def new_session(self) -> None:
+        """End this session and begin a new one, which knows nothing of it."""
+        await self._do(self._session.new_session)
 
-    async def call(self, tool: str, arguments: Mapping[str, Json] | str) -> ToolResult:
+    async def turn(
+        self, text: str, attached: str = "", pictures: tuple[Picture, ...] = (), *, continues: bool = False
+    ) -> TurnEnded:
+        """Run one turn on the person's words."""
+        turn = self._session.turn
+        return await self._do(partial(turn, text, attached, pictures, continues=continues))
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Json] | str, asker: Asker = Asker.MODEL
+    ) -> ToolResult:
         """Run one call through the pipeline."""
-        return await self._do(partial(self._session.call, tool, arguments))
+        return await self._do(partial(self._session.call, tool, arguments, asker))
+
+    async def give(self, text: str, provenance: Provenance) -> tuple[str, ...]:
+        """Add the URLs in a text of the person's to the ledger; return them in canonical form."""
+        return await self._do(partial(self._session.give, text, provenance))
+
+    async def set_trust(self, tool: str, level: TrustLevel) -> None:
+        """Set a tool's trust level for this session."""
+        await self._do(partial(self._session.set_trust, tool, level))
 
     async def admit(self, text: str, kind: str, name: str = "") -> str:
         """Return text that is nobody's words fenced, to go along with a turn."""
         return await self._do(partial(self._session.admit, text, kind, name))
 
-    async def resume(self, name: str = "") -> ResumedSession:
+    async def resume(self, name: str = "", answers: Mapping[str, str] | None = None) -> ResumedSession:
         """Resume the session whose id begins so, or else the latest of this workspace."""
-        return await self._do(partial(self._session.resume, name))
+        return await self._do(partial(self._session.resume, name, answers))
 
     async def clear(self) -> None:
         """Forget conversation, URLs, labels and grants."""

@@ -12,15 +12,18 @@ from __future__ import annotations
 import queue
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Protocol, TypeVar, Unpack
 
 import trio
 
-from leeward.security.call import ToolResult
+from leeward.security.call import Asker, ToolResult
 from leeward.security.kinds import Json
+from leeward.security.outcome import Picture
 from leeward.security.ports import Question, Reply
+from leeward.security.trust import TrustLevel
+from leeward.security.url import Provenance
 
 from ..app import Runtime, RuntimeSession, RuntimeSettings, SessionSettings
 from ..events import RunEvent, TurnEnded
@@ -71,21 +74,36 @@ class BlockingSession:
         """The id of the session."""
         return self._session.session_id
 
-    def turn(self, text: str, attached: str = "") -> TurnEnded:
-        """Run one turn on the person's words."""
-        return self._do(partial(self._session.turn, text, attached))
+    def new_session(self) -> None:
+        """End this session and begin a new one, which knows nothing of it."""
+        self._do(self._session.new_session)
 
-    def call(self, tool: str, arguments: Mapping[str, Json] | str) -> ToolResult:
+    def turn(
+        self, text: str, attached: str = "", pictures: tuple[Picture, ...] = (), *, continues: bool = False
+    ) -> TurnEnded:
+        """Run one turn on the person's words."""
+        turn = self._session.turn
+        return self._do(partial(turn, text, attached, pictures, continues=continues))
+
+    def call(self, tool: str, arguments: Mapping[str, Json] | str, asker: Asker = Asker.MODEL) -> ToolResult:
         """Run one call through the pipeline."""
-        return self._do(partial(self._session.call, tool, arguments))
+        return self._do(partial(self._session.call, tool, arguments, asker))
+
+    def give(self, text: str, provenance: Provenance) -> tuple[str, ...]:
+        """Add the URLs in a text of the person's to the ledger; return them in canonical form."""
+        return self._do(partial(self._session.give, text, provenance))
+
+    def set_trust(self, tool: str, level: TrustLevel) -> None:
+        """Set a tool's trust level for this session."""
+        self._do(partial(self._session.set_trust, tool, level))
 
     def admit(self, text: str, kind: str, name: str = "") -> str:
         """Return text that is nobody's words fenced, to go along with a turn."""
         return self._do(partial(self._session.admit, text, kind, name))
 
-    def resume(self, name: str = "") -> ResumedSession:
+    def resume(self, name: str = "", answers: Mapping[str, str] | None = None) -> ResumedSession:
         """Resume the session whose id begins so, or else the latest of this workspace."""
-        return self._do(partial(self._session.resume, name))
+        return self._do(partial(self._session.resume, name, answers))
 
     def clear(self) -> None:
         """Forget conversation, URLs, labels and grants."""
@@ -122,25 +140,39 @@ class BlockingRuntime(BlockingSession):
         super().__init__(portal, runtime)
         self._runtime = runtime
 
+    @classmethod
+    @contextmanager
+    def open(cls, **options: Unpack[BlockingRuntimeOptions]) -> Iterator[BlockingRuntime]:
+        """Open a runtime, and close it at the end; the options are those of `leeward.Runtime.open`.
+
+        `approver.ask` is called in a thread of its own, `listener` in the trio thread; tools run on trio.
+        """
+        portal = acquire()
+        try:
+            with _held(portal, partial(Runtime.open, **_from_thread(options))) as runtime:
+                yield cls(portal, runtime)
+        finally:
+            release()
+
     @contextmanager
     def session(self, **options: Unpack[BlockingSessionOptions]) -> Iterator[BlockingSession]:
         """Begin another session beside the first; the options are those of `leeward.Runtime.session`."""
         with _held(self._portal, partial(self._runtime.session, **_from_thread(options))) as session:
             yield BlockingSession(self._portal, session)
 
+    def note_refused_answer(
+        self, why: str, *, session: str = "", call: str | None = None, digest: str = "", how: str = ""
+    ) -> None:
+        """Put on record that an answer to a question did not count; see `leeward.Runtime`."""
+        note = self._runtime.note_refused_answer
+        self._do(partial(note, why, session=session, call=call, digest=digest, how=how))
 
-@contextmanager
-def open_blocking(**options: Unpack[BlockingRuntimeOptions]) -> Iterator[BlockingRuntime]:
-    """Open a runtime, and close it at the end; the options are those of `leeward.Runtime.open`.
 
-    `approver.ask` is called in a thread of its own, `listener` in the trio thread; tools run on trio.
-    """
-    portal = acquire()
-    try:
-        with _held(portal, partial(Runtime.open, **_from_thread(options))) as runtime:
-            yield BlockingRuntime(portal, runtime)
-    finally:
-        release()
+def open_blocking(
+    **options: Unpack[BlockingRuntimeOptions],
+) -> AbstractContextManager[BlockingRuntime]:
+    """Open a runtime, and close it at the end: a shorter name for `Runtime.open`."""
+    return BlockingRuntime.open(**options)
 
 
 class _ThreadApprover:

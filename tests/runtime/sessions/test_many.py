@@ -174,7 +174,7 @@ async def test_a_session_has_values_of_its_own_over_those_of_its_runtime(tmp_pat
             assert (other.config.tools.shell.timeout, other.config.permissions.autonomy) == (7, "readonly")
             assert other.config.agent == runtime.config.agent
             assert other.loaded.sources["tools.shell.timeout"] == "flag"
-            assert other.loaded.sources["permissions.autonomy"]== "config.toml:7"
+            assert other.loaded.sources["permissions.autonomy"] == "config.toml:7"
             assert other.loaded.files == runtime.loaded.files
         async with runtime.session(config={}) as other:
             assert other.loaded == runtime.loaded
