@@ -98,7 +98,7 @@ async def measure(folder: Path, records: int) -> None:
         print(f"one insert and commit, sqlite3 alone      {own * 1e6:8.0f} µs")
         async with Database.open(folder / "audit.db", asyncio_thread) as database:
             audit = AuditLogger(database, Clock())
-            await audit.head()
+            await audit.sign_head()
             one, rate = await by_callers(audit, 1, records)
             print(
                 f"one append, one caller                    {one * 1e6:8.0f} µs   {one / own:.1f} x sqlite3"
@@ -116,7 +116,7 @@ async def measure(folder: Path, records: int) -> None:
 async def verified(audit: AuditLogger, database: Database) -> None:
     """Verify all that was written, and print how long that takes and how large it is."""
     began = time.perf_counter()
-    found = await audit.verify(await audit.head())
+    found = await audit.verify(await audit.sign_head())
     seconds = time.perf_counter() - began
     assert found.problem is None, found.problem
     await database.read("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -11,9 +11,11 @@ informed (`AuditLogger.unknown_outcomes`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, ClassVar
 
 from leeward.security.call import Status
 from leeward.security.kinds import Json
@@ -31,6 +33,12 @@ from .signer import HeadSigner
 from .unfinished import UNFINISHED, Unfinished, abandoned
 
 __all__ = ["AuditLogger"]
+
+
+def _head(self: AuditLogger) -> Coroutine[Any, Any, Head]:
+    """Sign the audit under the earlier name of `sign_head`, which warns (`DeprecationWarning`)."""
+    warnings.warn("call sign_head of AuditLogger, not head: it signs", DeprecationWarning, stacklevel=2)
+    return self.sign_head()
 
 
 class AuditLogger:
@@ -204,7 +212,7 @@ class AuditLogger:
         rows = exact or await self._database.read(OF_PREFIX, (storable(call),))
         return [record_of(row) for row in rows]
 
-    async def head(self) -> Head:
+    async def sign_head(self) -> Head:
         """Sign the audit as it is now; record the head, copy it to the file for heads, and return it.
 
         Raises:
@@ -212,6 +220,8 @@ class AuditLogger:
                 next head copies it as well.
         """
         return await self._head_signer.sign(self._clock.now(), "")
+
+    head: ClassVar[Callable[[AuditLogger], Coroutine[Any, Any, Head]]] = _head
 
     async def heads(self, before: float = float("inf"), limit: int = 100) -> list[Head]:
         """Return the newest `limit` recorded heads, oldest first; `before` is in seconds since the epoch.

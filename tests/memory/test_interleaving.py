@@ -133,7 +133,7 @@ class Writers:
         await self.append(which, session, 1)
 
     async def head(self, which: int, _: str) -> None:
-        self.heads.append(await self.audits[which].head())
+        self.heads.append(await self.audits[which].sign_head())
 
     async def end(self, which: int, session: str) -> None:
         await self.audits[which].end_session(session)

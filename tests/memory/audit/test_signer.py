@@ -42,10 +42,10 @@ async def turns(audit: AuditLogger, count: int) -> None:
 
 
 async def test_a_head_is_about_all_records_before_it(audit: AuditLogger, database: Database) -> None:
-    empty = await audit.head()
+    empty = await audit.sign_head()
     assert (empty.count, empty.hash) == (0, "00" * 32)
     await turns(audit, 5)
-    head = await audit.head()
+    head = await audit.sign_head()
     ((tip,),) = await database.read("SELECT lower(hex(hash)) FROM audit WHERE seq = 6")
     assert (head.count, head.hash) == (6, tip)
     assert is_signed(head)
@@ -54,11 +54,18 @@ async def test_a_head_is_about_all_records_before_it(audit: AuditLogger, databas
     assert (await audit.verify(empty)).problem is None
 
 
+async def test_the_earlier_name_signs_too_and_warns(audit: AuditLogger) -> None:
+    with pytest.warns(DeprecationWarning, match="call sign_head of AuditLogger, not head") as warned:
+        head = await audit.head()
+    assert [one.filename for one in warned] == [__file__]
+    assert await audit.heads() == [head]
+
+
 async def test_heads_can_be_looked_for_by_their_time(audit: AuditLogger, clock) -> None:
     clock.time = 100.0
-    early = await audit.head()
+    early = await audit.sign_head()
     clock.time = 200.0
-    late = await audit.head()
+    late = await audit.sign_head()
     assert await audit.heads(before=150.0) == [early]
     assert await audit.heads() == [early, late]
     assert await audit.heads(before=50.0) == await audit.heads(limit=0) == []
@@ -96,7 +103,7 @@ async def test_two_writers_at_once_sign_what_stands_there(
         async def write(logger: AuditLogger) -> None:
             for _ in range(30):
                 await turns(logger, 3)
-                await logger.head()
+                await logger.sign_head()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(write, audit)
@@ -155,7 +162,7 @@ async def test_a_key_that_is_none_is_told_and_stops_no_record(
     await audit.start_session("s", "/w", "c")
     await turns(audit, 2 * SIGN_EVERY)
     with pytest.raises(RecordError, match=r"audit\.key cannot be used, so the audit cannot be signed"):
-        await audit.head()
+        await audit.sign_head()
     with pytest.raises(RecordError, match="cannot be signed"):
         await audit.end_session("s")
     records = await audit.list_records(limit=1000)
@@ -163,7 +170,7 @@ async def test_a_key_that_is_none_is_told_and_stops_no_record(
     assert records[-1].kind == "ended", "it ended all the same"
     key.rmdir() if key.is_dir() else key.unlink()
     assert (await audit.verify()).problem is None
-    assert (await audit.head()).count == 2 * SIGN_EVERY + 2
+    assert (await audit.sign_head()).count == 2 * SIGN_EVERY + 2
 
 
 def _rsa() -> str:
@@ -188,7 +195,7 @@ async def test_every_head_is_added_to_the_file_elsewhere(elsewhere: AuditLogger,
     for _ in range(SIGN_EVERY + 2):
         await turns(elsewhere, 1)
     assert file.read_text().count("\n") == 1, "a process that is killed has left its heads there"
-    await elsewhere.head()
+    await elsewhere.sign_head()
     await elsewhere.end_session("s")
     heads = [Head.parse(line) for line in file.read_text().splitlines()]
     assert heads == await elsewhere.heads()
@@ -215,7 +222,7 @@ async def test_heads_that_could_not_be_written_elsewhere_are_written_later(
     await turns(elsewhere, SIGN_EVERY)
     await turns(elsewhere, SIGN_EVERY)
     with pytest.raises(RecordError, match="could not be written to"):
-        await elsewhere.head()
+        await elsewhere.sign_head()
     away.rename(folder)
     await elsewhere.end_session("s")
     heads = [Head.parse(line) for line in (folder / "heads").read_text().splitlines()]
@@ -228,9 +235,9 @@ async def test_heads_that_could_not_be_written_elsewhere_are_written_later(
 
 async def test_the_audit_is_cut_at_a_signed_head_only(audit: AuditLogger, database: Database) -> None:
     await turns(audit, 9)
-    first = await audit.head()
+    first = await audit.sign_head()
     await turns(audit, 5)
-    second = await audit.head()
+    second = await audit.sign_head()
     await turns(audit, 5)
     mine = Signer(database.path.with_name("mine")).sign(second.count, second.hash)
     for wrong in (mine, Head(3, "ab" * 32, first.key, first.signature), Head(99, *("ab",) * 3)):
@@ -247,7 +254,7 @@ async def test_the_audit_is_cut_at_a_signed_head_only(audit: AuditLogger, databa
     assert len(await audit.list_records()) == 8
     with pytest.raises(RecordError, match="can only be cut"):
         await audit.prune(first)
-    third = await audit.head()
+    third = await audit.sign_head()
     await turns(audit, 3)
     assert await audit.prune(third) == 8
     assert (await audit.verify(second)).problem is None
@@ -255,9 +262,9 @@ async def test_the_audit_is_cut_at_a_signed_head_only(audit: AuditLogger, databa
 
 async def test_who_cuts_without_a_signature_is_found(audit: AuditLogger, database: Database) -> None:
     await turns(audit, 9)
-    await audit.head()
+    await audit.sign_head()
     await turns(audit, 9)
-    await audit.head()
+    await audit.sign_head()
     await database.write([("DELETE FROM audit WHERE seq <= 9", ())])
     problem = (await audit.verify()).problem
     assert problem is not None
@@ -271,7 +278,7 @@ async def test_a_cut_further_than_was_told_is_found(audit: AuditLogger, database
     heads = []
     for _ in range(4):
         await turns(audit, 4)
-        heads.append(await audit.head())
+        heads.append(await audit.sign_head())
     await audit.prune(heads[1])
     await database.write([("DELETE FROM audit WHERE seq <= ?", (heads[2].count,))])
     problem = (await audit.verify()).problem
@@ -283,7 +290,7 @@ async def test_a_pruning_that_cannot_be_written_changes_nothing(
     audit: AuditLogger, database: Database
 ) -> None:
     await turns(audit, 9)
-    head = await audit.head()
+    head = await audit.sign_head()
     await database.read("PRAGMA query_only = ON")
     with pytest.raises(RecordError, match="read-only"):
         await audit.prune(head)
@@ -309,7 +316,7 @@ async def test_nothing_is_chained_to_what_is_no_hash(
 
 async def test_the_signature_is_what_openssl_would_say(audit: AuditLogger, database: Database) -> None:
     """Anybody can check a head without this program."""
-    head = await audit.head()
+    head = await audit.sign_head()
     key = load_pem_private_key(database.path.with_name("audit.key").read_bytes(), None).public_key()
     key.verify(
         bytes.fromhex(head.signature), b"leeward audit head 1\0" + f"{head.count} {head.hash}".encode()

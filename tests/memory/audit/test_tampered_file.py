@@ -125,7 +125,7 @@ async def test_what_is_read_by_others_must_show_what_is_on_record(
     audit: AuditLogger, database: Database, statements: list[str]
 ) -> None:
     await audit.append("s", ALLOWED)
-    await audit.head()
+    await audit.sign_head()
     with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
         for statement in statements:
             other.execute(statement)
@@ -135,7 +135,7 @@ async def test_what_is_read_by_others_must_show_what_is_on_record(
 
 async def test_an_index_that_leaves_a_record_out_is_found(audit: AuditLogger, database: Database) -> None:
     await audit.append("s", ALLOWED)
-    await audit.head()
+    await audit.sign_head()
     with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
         ((root, sql),) = other.execute("SELECT rootpage, sql FROM sqlite_master WHERE name = 'audit_by_call'")
         other.execute("CREATE INDEX other ON audit (call) WHERE call > 'd'")
@@ -153,7 +153,7 @@ async def test_an_index_that_leaves_a_record_out_is_found(audit: AuditLogger, da
 async def test_a_record_before_the_first_is_found(audit: AuditLogger, database: Database, seq: int) -> None:
     """`why` and the views would show it."""
     await audit.append("s", ALLOWED)
-    await audit.head()
+    await audit.sign_head()
     texts = ("s", "decision", "forged", "shell", "{}", "new")
     own = record_hash(GENESIS, 1.0, *texts)
     with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
@@ -210,7 +210,7 @@ async def test_an_older_file_that_was_gone_on_with_shows_by_the_heads_before(
 async def test_heads_elsewhere_are_read_also_beside_what_a_full_disk_left(
     audit: AuditLogger, tmp_path: Path
 ) -> None:
-    heads = [await audit.head() for _ in range(3)]
+    heads = [await audit.sign_head() for _ in range(3)]
     first, second, third = (head.line() for head in heads)
     file = tmp_path / "heads"
     file.write_text(f"{first}\n{second[:90]}{second}\n\nnothing\n{third}", encoding="ascii")
@@ -224,7 +224,7 @@ async def test_heads_elsewhere_are_read_also_beside_what_a_full_disk_left(
 
 async def test_a_pruning_between_two_pages_is_no_finding(audit: AuditLogger, database: Database) -> None:
     await turns(audit, 600)
-    head = await audit.head()
+    head = await audit.sign_head()
     await turns(audit, 10)
     read = database.read
     pages: list[str] = []
@@ -249,7 +249,7 @@ async def test_how_much_is_signed_is_counted(audit: AuditLogger) -> None:
     assert (await audit.verify()).unsigned == 0
     await turns(audit, 5)
     assert (await audit.verify()).unsigned == 5
-    head = await audit.head()
+    head = await audit.sign_head()
     assert (await audit.verify()).unsigned == 0
     await turns(audit, 3)
     assert (await audit.verify()).unsigned == 3
@@ -292,7 +292,7 @@ async def test_what_was_tampered_with_is_not_signed_and_told(
     audit: AuditLogger, database: Database, tamper: Callable[[sqlite3.Connection], object]
 ) -> None:
     await turns(audit, 3)
-    await audit.head()
+    await audit.sign_head()
     await turns(audit, 3)
     with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
         tamper(other)
@@ -315,7 +315,7 @@ def test_a_start_after_a_kill_costs_the_rest_only(tmp_path: Path) -> None:
         ):
             audit = AuditLogger(database, Clock())
             await turns(audit, 1000)
-            await audit.head()
+            await audit.sign_head()
             await turns(audit, 7)
             killed(database, "s")
             read, rows = database.read, 0

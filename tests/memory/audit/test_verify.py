@@ -47,7 +47,7 @@ def audited(tmp_path_factory) -> tuple[Path, Head]:
                 call = f"c{number}"
                 await audit.append("s", Decided(1.0, call, "shell", "d", True, arguments='{"a":"é"}'))
                 await audit.append("s", Finished(2.0, call, "shell", "d", Status.OK))
-            await audit.head()
+            await audit.sign_head()
             await audit.append("s", *(TurnStarted(float(number)) for number in range(7)))
             await audit.end_session("s")
             return (await audit.heads())[-1]

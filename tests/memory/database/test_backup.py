@@ -84,7 +84,7 @@ async def test_a_file_of_every_earlier_version_is_copied_and_brought_up_to_date(
         assert [record.seq for record in records] == list(range(1, len(records) + 1))
         assert (await audit.verify()).problem is None
         await audit.append("s", TurnStarted(4.0))
-        assert (await audit.verify(await audit.head())).problem is None
+        assert (await audit.verify(await audit.sign_head())).problem is None
         (notice,) = database.take_notices()
         assert database.take_notices() == []
         assert await database.read("SELECT id FROM conversation") == [("s",)]
@@ -196,7 +196,7 @@ def path(tmp_path: Path) -> Path:
             audit = AuditLogger(database, Clock())
             for number in range(300):
                 await audit.append("s", TurnStarted(float(number)))
-            await audit.head()
+            await audit.sign_head()
 
     trio.run(fill)
     return path
