@@ -348,8 +348,9 @@ PACKAGES = {
     "runtime/script": (
         "memory/audit memory/sessions runtime/app runtime/audit runtime/clock runtime/console runtime/events "
         "runtime/exits runtime/options runtime/printer runtime/sessions runtime/slash runtime/storage "
-        "security/action security/call security/filters security/outcome security/pipeline security/ports "
-        "security/session security/text security/trust tools/declare"
+        "security/action security/call security/filters security/kinds security/outcome security/paths "
+        "security/pipeline security/policy security/ports security/session security/text security/trust "
+        "tools/declare tools/files tools/survey"
     ),
     "runtime/sessions": (
         "memory/audit memory/checkpoints memory/database memory/grants memory/overflow memory/sessions "

@@ -32,7 +32,15 @@ from ..console import was_asked
 if TYPE_CHECKING:
     from ..events import TurnEnded
 
-__all__ = ["ABOUT_FILES", "Expectation", "Happened", "found_instead", "read_expectation", "unnamed_denials"]
+__all__ = [
+    "ABOUT_FILES",
+    "Expectation",
+    "FoundFile",
+    "Happened",
+    "found_instead",
+    "read_expectation",
+    "unnamed_denials",
+]
 
 # Beside the gates, what changed while the person was asked is refused, and what cannot be recorded.
 _GATES = (*(gate.__name__ for gate in GATES), "approval", "audit")
@@ -76,6 +84,19 @@ class Expectation:
         return result.outcome.status is Status.DENIED and self.detail in ("", result.outcome.gate)
 
 
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """What has the name of an expectation about a file: its `text`, and what of it may be `shown`.
+
+    `unread` says why its text is not known, `refused` why nothing is known of it, which meets no expectation.
+    """
+
+    text: str = field(default="", repr=False)
+    shown: str = ""
+    unread: str = ""
+    refused: str = ""
+
+
 @dataclass(slots=True)
 class Happened:
     """The outcome of a step: its turns and calls, all text that was shown, and its records as text."""
@@ -84,7 +105,7 @@ class Happened:
     results: list[ToolResult] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     audit: list[str] = field(default_factory=list)
-    files: dict[str, str | None] = field(default_factory=dict)
+    files: dict[str, FoundFile | None] = field(default_factory=dict)
 
 
 def read_expectation(text: str, line: int) -> Expectation:
@@ -145,12 +166,18 @@ def found_instead(expected: Expectation, happened: Happened) -> str | None:
     return "; ".join(map(_result_line, happened.results)) or "no call"
 
 
-def _file_instead(expected: Expectation, content: str | None) -> str | None:
+def _file_instead(expected: Expectation, found: FoundFile | None) -> str | None:
+    if found is not None and found.refused:
+        return found.refused
     if expected.word == "no-file":
-        return None if content is None else "there is one"
-    if content is None:
+        return None if found is None else "there is one"
+    if found is None:
         return "there is none"
-    return None if expected.detail in content else _quoted([content])
+    if not expected.detail:
+        return None
+    if found.unread:
+        return f"not read: {found.unread}"
+    return None if expected.detail in found.text else _quoted([found.shown])
 
 
 def _meets(expected: Expectation, result: ToolResult) -> bool:

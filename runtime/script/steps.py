@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import stat
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -17,6 +15,7 @@ from ..events import EndReason, TurnEnded, result_json
 from ..exits import CliError, Exit, Json, to_json
 from .answer_schema import REPAIR, AnswerSchema, UnfitAnswer
 from .expect import ABOUT_FILES, Happened, found_instead
+from .named_files import found_file
 from .recorded import StepOutcome
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ __all__ = ["StepDone", "StepRunner"]
 _RECORDS = 10_000
 # Errors that are what came of a step; after any other it can be resumed.
 _OUTCOMES = frozenset({"ANSWER_UNFIT", "EXPECTATION_FAILED", "SLASH_FAILED"})
-_LARGEST_FILE = 16 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -168,8 +166,11 @@ class StepRunner:
         if _wants_audit(done.step):
             records = await runtime.audit.list_records(runtime.session_id, _RECORDS, after=before)
             happened.audit = [audit.record_text(record) for record in records]
+        session = runtime.pipeline.session
         for path in (one.value for one in done.step.expected if one.word in ABOUT_FILES):
-            happened.files[path] = await trio.to_thread.run_sync(_content, runtime.places.workspace, path)
+            looked = partial(found_file, path, session.policy, session.secrets)
+            # A file system that does not answer is left waiting in its thread.
+            happened.files[path] = await trio.to_thread.run_sync(looked, abandon_on_cancel=True)
 
     def _compare(self, done: StepDone) -> None:
         """See that nothing broke and every expectation was met.
@@ -202,22 +203,6 @@ class StepRunner:
 
 def _wants_audit(step: ScriptStep) -> bool:
     return any(expected.word == "audit" for expected in step.expected)
-
-
-def _content(workspace: Path, name: str) -> str | None:
-    """Return what a file holds, as far as an expectation looks; None where nothing is there."""
-    try:
-        # Without waiting: a program may have left a pipe there.
-        path = workspace / Path(name).expanduser()
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        return ""
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return ""
-        return file.read(_LARGEST_FILE).decode("utf-8", "replace")
 
 
 async def _last_record(runtime: RuntimeSession) -> int:
