@@ -8,7 +8,7 @@ from leeward.security.lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
     from .exit_codes import exit_of_denial, exit_of_result, was_asked
-    from .foreground import model_failure
+    from .foreground import internal_error, model_failure
     from .startup import Startup, begin, look, require_model
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "begin",
     "exit_of_denial",
     "exit_of_result",
+    "internal_error",
     "look",
     "model_failure",
     "require_model",
@@ -27,6 +28,7 @@ _HOMES = {
     "begin": ".startup",
     "exit_of_denial": ".exit_codes",
     "exit_of_result": ".exit_codes",
+    "internal_error": ".foreground",
     "look": ".startup",
     "model_failure": ".foreground",
     "require_model": ".startup",

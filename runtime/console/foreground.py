@@ -23,7 +23,7 @@ from ..printer import SCHEMA, Printer
 from ..providers.interface import ErrorKind, ModelError
 from .last_resort import AFTER_A_SIGNAL, GRACE, LastResort
 
-__all__ = ["Command", "foreground", "interactive", "model_failure"]
+__all__ = ["Command", "foreground", "interactive", "internal_error", "model_failure"]
 
 Command: TypeAlias = Callable[[Options, Printer], Awaitable[Exit]]
 
@@ -43,6 +43,11 @@ def model_failure(error: ModelError) -> CliError:
     return CliError(_MODEL_EXITS[error.kind], error.code, str(error), phase="model", kind=error.kind.value)
 
 
+def internal_error() -> CliError:
+    """Return the end of a command, or of one of several scripts, that met a bug; its traceback is printed."""
+    return CliError(Exit.GENERAL_ERROR, "INTERNAL_ERROR", "this is a bug; the traceback says where")
+
+
 def foreground(command: Command, printer: Printer, *, is_ours: bool = False) -> Exit:
     """Run a command to its end and return what the process returns; the command tells its own success.
 
@@ -58,8 +63,7 @@ def foreground(command: Command, printer: Printer, *, is_ours: bool = False) -> 
         return printer.fail(CliError(Exit.GENERAL_ERROR, error.code, str(error), phase="storage"))
     except BaseException:
         # A bug: a reader of the answer still gets one, a reader of the errors gets the traceback.
-        bug = "this is a bug; the traceback says where"
-        printer.fail(CliError(Exit.GENERAL_ERROR, "INTERNAL_ERROR", bug))
+        printer.fail(internal_error())
         raise
 
 

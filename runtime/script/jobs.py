@@ -6,8 +6,15 @@ worst of them. What stops the command (a signal, the clock) stops all, and close
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+import traceback
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +24,7 @@ from leeward.security.lazy import dataclass
 from leeward.security.ports import RecordError
 
 from ..app import Runtime, RuntimeSession
+from ..console import internal_error
 from ..events import Alert, RunEvent
 from ..exits import CliError, Exit, Json
 from ..printer import plain
@@ -120,11 +128,29 @@ async def _run(job: _Job, runtime: Runtime | None, start: Startup, options: Opti
     printer.note(f"\n── {plain(job.script.name)}")
     run = HeadlessRun(options, printer, job.script, start, opened, suite=job.suite, part=_part(job.number))
     try:
-        await run.run()
+        with _bugs_contained(printer):
+            await run.run()
     except CliError as error:
         printer.fail(error)
     except RecordError as error:
         printer.fail(CliError(Exit.GENERAL_ERROR, error.code, str(error), phase="storage"))
+
+
+@contextmanager
+def _bugs_contained(printer: FilePrinter) -> Iterator[None]:
+    """Make a bug the end of its own script, with its traceback printed; cancelling is none.
+
+    Raises:
+        CliError: there was one.
+        CliError, RecordError: as raised within.
+    """
+    try:
+        yield
+    except (CliError, RecordError):
+        raise
+    except Exception as error:
+        printer.aside(plain(traceback.format_exc()))
+        raise internal_error() from error
 
 
 def _part(number: int) -> str:

@@ -12,6 +12,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from chat_model import HELD, STORIES, call, say, serving
+from leeward.runtime.script import steps
+from leeward.runtime.script.expect import found_instead
 
 RULES = '[[permissions.rules]]\ntool = "*"\naction = "allow"\n'
 MANY = 20
@@ -206,3 +208,27 @@ def test_a_mistake_in_one_of_them_is_told_before_anything_runs(leeward, model):
 )
 def test_what_does_not_go_together(leeward, words):
     assert leeward(*words).code == 2
+
+
+def test_a_bug_in_one_of_them_leaves_the_others_alone(leeward, monkeypatch):
+    """Also where a workspace has names that cannot be read."""
+
+    def broken(expected, happened):
+        if expected.value == "a-bug":
+            raise ZeroDivisionError("by a-bug")
+        return found_instead(expected, happened)
+
+    monkeypatch.setattr(steps, "found_instead", broken)
+    (leeward.workspace / "mem.txt").symlink_to("/proc/self/mem")
+    lines = ('file mem.txt "x"', 'file ~nosuchuser/x "y"', "text a-bug", 'file notes.md "ferry"')
+    names = scripts(leeward, *(f"/status\n!expect {line}\n" for line in lines))
+    report = leeward.home / "report.xml"
+    words = ("--script", *names, "--jobs", "2", "--model", "offline", "--report", str(report))
+    ran = leeward(*words, "--output", "json")
+    assert (ran.code, ran.json["error"]["code"]) == (1, "SCRIPTS_FAILED")
+    assert [one["error"] and one["error"]["code"] for one in ran.json["data"]["scripts"]] == [
+        "EXPECTATION_FAILED", "EXPECTATION_FAILED", "INTERNAL_ERROR", None,
+    ]  # fmt: skip
+    assert "ZeroDivisionError: by a-bug" in ran.err, "its reader gets the traceback"
+    assert [suite.get("failures") for suite in ET.parse(report).getroot()] == ["1", "1", "1", "0"]
+    assert leeward("audit", "verify").code == 0
