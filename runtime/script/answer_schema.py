@@ -7,11 +7,12 @@ report of a wrong answer names places and rules, never values, which may be anyb
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from leeward.security.lazy import LazyModule, dataclass
 from leeward.tools.declare import inner_references_only, schema_validator
@@ -29,7 +30,11 @@ REPAIR = "That answer was not accepted. Answer once more, with the JSON value al
 """The words of the second turn; the report of what was wrong goes along."""
 
 _LARGEST = 256 * 1024
-_FENCED = re.compile(r"^```(?:json)?[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+_FENCE = "```"
+_BLANKS = " \t\r"
+# The check of the schema gives up at some 250 levels, and printing at some 400.
+_DEEPEST = 100
+_MOST_DIGITS = 4300
 _PLAIN = re.compile(r"[A-Za-z0-9_$.-]{1,60}")
 _MOST_PROBLEMS = 10
 
@@ -68,9 +73,9 @@ class AnswerSchema:
         Raises:
             UnfitAnswer: it holds none, or one that does not fit.
         """
-        blocks = _FENCED.findall(answer)
+        block = _only_block(answer)
         try:
-            value: Json = json.loads(blocks[0] if len(blocks) == 1 else answer, parse_constant=_refuse)
+            value: Json = _json_value(answer if block is None else block)
         except (ValueError, RecursionError) as error:
             raise UnfitAnswer([f"it is not one JSON value: {_reason(error)}"]) from None
         errors = islice(self.validator.iter_errors(value), _MOST_PROBLEMS)
@@ -94,7 +99,7 @@ def load_answer_schema(path: Path) -> AnswerSchema:
             raw = file.read(_LARGEST + 1)
         if len(raw) > _LARGEST:
             raise _unusable(path, f"larger than {_LARGEST // 1024} KiB")
-        schema = json.loads(raw.decode("utf-8-sig"))
+        schema = _json_value(raw.decode("utf-8-sig"))
         if not isinstance(schema, dict):
             raise _unusable(path, "a JSON Schema is an object")
         inner_references_only(schema)
@@ -102,7 +107,7 @@ def load_answer_schema(path: Path) -> AnswerSchema:
     except OSError as error:
         raise _unusable(path, f"cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise _unusable(path, str(error)) from error
+        raise _unusable(path, _reason(error)) from error
 
 
 def _place(steps: Iterable[str | int]) -> str:
@@ -110,8 +115,69 @@ def _place(steps: Iterable[str | int]) -> str:
     return "/" + "/".join(str(step) if _PLAIN.fullmatch(str(step)) else "…" for step in steps)
 
 
+def _only_block(text: str) -> str | None:
+    """Return what lies between fences of code, where that is so once; each line is looked at once."""
+    found: list[str] = []
+    inside: list[str] | None = None
+    for line in text.split("\n"):
+        bare = line.rstrip(_BLANKS)
+        if inside is None and bare in {_FENCE, f"{_FENCE}json"}:
+            inside = []
+        elif inside is not None and bare == _FENCE:
+            found.append("\n".join(inside))
+            inside = None
+        elif inside is not None:
+            inside.append(line)
+    return found[0] if len(found) == 1 else None
+
+
+def _json_value(text: str) -> Any:
+    """Return the value of a JSON text, if it can be written as JSON again.
+
+    Raises:
+        ValueError, RecursionError: it is not JSON, or what Python reads beyond it.
+    """
+    value = json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
+    if _is_too_deep(value):
+        raise RecursionError
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("a text in it holds a lone surrogate, half of a character") from None
+    return value
+
+
+def _is_too_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [inner for outer in level for inner in _inner(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _inner(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError("a number in it is too large")
+    return value
+
+
+def _whole(digits: str) -> int:
+    # Python reads and writes no longer ones.
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number in it has more than {_MOST_DIGITS} digits")
+    return int(digits)
 
 
 def _reason(error: Exception) -> str:

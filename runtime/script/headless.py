@@ -57,7 +57,11 @@ async def run_prompt(options: Options, printer: Printer) -> Exit:
         piped = await read_data(printer)
     if not words.strip():
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "-p wants words, or - to take them from standard input")
-    form = load_answer_schema(options.output_schema) if options.output_schema is not None else None
+    form = None
+    if options.output_schema is not None:
+        form = await trio.to_thread.run_sync(
+            load_answer_schema, options.output_schema, abandon_on_cancel=True
+        )
     script = Script("-p", (ScriptStep(0, words, file="-p"),))
     start = started(options, printer)
     return await HeadlessRun(options, printer, script, start, _opening(start), piped, form).run()
@@ -65,7 +69,7 @@ async def run_prompt(options: Options, printer: Printer) -> Exit:
 
 async def run_script(options: Options, printer: Printer) -> Exit:
     """Run the steps of `--script`; nothing is opened before the whole script was read."""
-    # In a thread: standard input may be a pipe, and a signal must not wait for it.
+    # In a thread, as a schema is: it may be a pipe, and a signal must not wait for it.
     script = await trio.to_thread.run_sync(load_script, options.scripts[0], abandon_on_cancel=True)
     start = started(options, printer)
     run = HeadlessRun(options, printer, script, start, _opening(start))
