@@ -16,8 +16,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
+from typing import NoReturn
 
 from leeward.security.lazy import dataclass
 
@@ -32,6 +34,7 @@ _QUOTES = '"""'
 _LARGEST = 1024 * 1024
 _MOST_FILES = 100
 _DEEPEST = 8
+_MOST_PROBLEMS = 100
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,63})\}")
 
@@ -77,9 +80,12 @@ def _text_of(name: str) -> str:
         else:
             with Path(name).open("rb") as file:
                 raw = file.read(_LARGEST + 1)
-        text = raw.decode("utf-8-sig")
     except OSError as error:
         raise _unusable(f"{name}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise _unusable(f"{name}: cannot be read: {error}") from error
+    try:
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise _unusable(f"{name}:{line}: this is not UTF-8 text") from error
@@ -99,7 +105,8 @@ def read_script(text: str, name: str = "-") -> Script:
         CliError: something is wrong; the message has a line for each mistake, with its place.
     """
     reading = _Reading()
-    reading.read(text, name)
+    with suppress(_Enough):
+        reading.read(text, name)
     if reading.problems:
         lines = [f"{file}:{line}: {problem}" for file, line, problem in reading.problems]
         listed = [{"file": file, "line": line, "message": text} for file, line, text in reading.problems]
@@ -107,10 +114,19 @@ def read_script(text: str, name: str = "-") -> Script:
     return Script(name, tuple(reading.steps))
 
 
+class _Enough(Exception):
+    """Nothing more is read; the reason is among the problems."""
+
+
 class _Reading:
-    """The steps so far, and the mistakes; `_open` are the files being read, the innermost last."""
+    """The steps so far, and the mistakes; `_open` are the files being read, the innermost last.
+
+    `_room` is what all lines may still have together, in characters after their values were filled in. All
+    methods raise `_Enough` where there is no more.
+    """
 
     def __init__(self) -> None:
+        self._room = _LARGEST
         self.steps: list[ScriptStep] = []
         self.problems: list[tuple[str, int, str]] = []
         self._open: list[str] = []
@@ -134,18 +150,25 @@ class _Reading:
     def block(self, number: int, text: str) -> None:
         """Take a turn of several lines."""
         if text.strip():
-            self._add(number, self._filled(text.strip("\n")))
+            self._add(number, self._filled(number, text.strip("\n")))
         else:
             self.problem(number, "there is nothing between the quotes")
 
     def problem(self, number: int, what: str) -> None:
         """Note a mistake in a line of the innermost file."""
         self.problems.append((self._open[-1], number, what))
+        if len(self.problems) == _MOST_PROBLEMS:
+            self._end(number, "there may be more mistakes below; these are listed first")
+
+    def _end(self, number: int, why: str) -> NoReturn:
+        self.problems.append((self._open[-1], number, why))
+        raise _Enough
 
     def _take(self, number: int, line: str) -> None:
         """Take one line that is no comment and not inside of quotes."""
         if not line.startswith("!"):
-            self._add(number, self._filled(line), slash_commands.parse(self._filled(line)))
+            text = self._filled(number, line)
+            self._add(number, text, slash_commands.parse(text))
             return
         word, _, rest = line[1:].partition(" ")
         directive = self._directives.get(word)
@@ -153,16 +176,25 @@ class _Reading:
             known = ", ".join(f"!{name}" for name in self._directives)
             self.problem(number, f"there is no !{word}; there are {known}")
             return
-        directive(number, self._filled(rest.strip()))
+        directive(number, self._filled(number, rest.strip()))
 
     def _add(self, number: int, text: str, slash: slash_commands.SlashLine | None = None) -> None:
         if slash is not None and slash.problem is not None:
             self.problem(number, slash.problem)
         self.steps.append(ScriptStep(number, text, slash, file=self._open[-1]))
 
-    def _filled(self, text: str) -> str:
+    def _filled(self, number: int, text: str) -> str:
         """Put values in the places of names that were set; others stay as they are."""
+        # Added up before it is made: a value may double in each line.
+        grown = (len(self._values[found[1]]) - len(found[0]) for found in self._named(text))
+        self._room -= len(text) + sum(grown)
+        if self._room < 0:
+            why = "the script is larger than 1 MiB with its values filled in and what it includes"
+            self._end(number, f"{why}; make it several scripts")
         return _VARIABLE.sub(lambda found: self._values.get(found[1], found[0]), text)
+
+    def _named(self, text: str) -> Iterator[re.Match[str]]:
+        return (found for found in _VARIABLE.finditer(text) if found[1] in self._values)
 
     def _expect(self, number: int, rest: str) -> None:
         try:
@@ -192,7 +224,7 @@ class _Reading:
     def _include(self, number: int, rest: str) -> None:
         inside = self._open[-1]
         beside = Path() if inside == "-" else Path(inside).parent
-        name = str(beside / Path(rest).expanduser())
+        name = str(beside / _at_home(rest))
         if not rest or rest == "-":
             self.problem(number, "!include wants the path of a script")
         elif any(_is_same(name, outer) for outer in self._open):
@@ -209,10 +241,18 @@ class _Reading:
             self.read(text, name)
 
 
+def _at_home(name: str) -> Path:
+    """Return a path with `~` replaced; one of a user that there is not stays as it is, and is not found."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
 def _is_same(name: str, other: str) -> bool:
     try:
         return other != "-" and Path(name).samefile(other)
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 

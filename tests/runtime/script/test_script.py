@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leeward.runtime.exits import CliError
-from leeward.runtime.script.script import read_script
+from leeward.runtime.script.script import load_script, read_script
 
 OFFLINE = ("--model", "offline")
 BLOCK = '"""'
@@ -55,6 +55,8 @@ def test_lines_blocks_comments_and_expectations():
         ("!approve", "-:1: !approve wants a tool"),
         ("!include", "-:1: !include wants the path"),
         ("!include /nowhere/at.all", "-:1: /nowhere/at.all: cannot be read"),
+        ("!include ~nosuchuser/x", "-:1: ~nosuchuser/x: cannot be read"),
+        ("!include a\0b", "cannot be read"),
         ("!expect file", "-:1: !expect file takes 1 or 2 words"),
         (f"hi\n{BLOCK}\nopen", "-:2: the triple quotes are not closed"),
         (f"{BLOCK}\n\n{BLOCK}", "-:1: there is nothing between"),
@@ -227,6 +229,51 @@ def test_includes_are_bounded(leeward, script):
         ran = script(f"!include {name}\n")
         assert (ran.code, ran.json["error"]["code"]) == (2, "ARG_ERROR")
         assert why in ran.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("!set A 0123456789\n" + "!set A ${A}${A}\n" * 40 + "hi\n", 17),
+        ("!set A " + "x" * 1000 + "\nhi " + "${A}" * 2000 + "\n", 2),
+        ("!set A " + "x" * 1000 + "\n" + "hi ${A}\n" * 2000, 1046),
+        ("!set A " + "x" * 1000 + f"\n{BLOCK}\n" + "${A}\n" * 2000 + f"{BLOCK}\n", 2),
+        ("!set A " + "x" * 1000 + "\nhi\n!expect text " + "${A}" * 2000 + "\n", 3),
+    ],
+)
+def test_what_values_make_of_a_script_is_bounded(text, line):
+    with pytest.raises(CliError, match="1 MiB") as caught:
+        read_script(text)
+    (error,) = caught.value.detail["errors"]
+    assert (caught.value.exit, error["line"]) == (2, line)
+    assert len(caught.value.message) < 500
+
+
+def test_a_script_that_is_just_small_enough_is_read():
+    value = "x" * 1000
+    (step,) = read_script(f"!set A {value}\nhi {'${A}' * 1000}\n").steps
+    assert step.text == f"hi {value * 1000}"
+
+
+def test_what_is_included_counts_each_time(tmp_path):
+    """Each level includes the next one ten times, and the last one a text."""
+    for level in range(3):
+        (tmp_path / f"{level}").write_text(f"!include {level + 1}\n" * 10)
+    (tmp_path / "3").write_text("x" * 20_000)
+    with pytest.raises(CliError, match="1 MiB|100 files") as caught:
+        load_script(str(tmp_path / "0"))
+    assert (caught.value.exit, len(caught.value.detail["errors"])) == (2, 1)
+    (tmp_path / "many").write_text("!include 3\n" * 60)
+    with pytest.raises(CliError, match="1 MiB") as caught:
+        load_script(str(tmp_path / "many"))
+    assert len(caught.value.detail["errors"]) == 1
+
+
+def test_not_more_mistakes_are_listed_than_anybody_reads():
+    with pytest.raises(CliError) as caught:
+        read_script("!nothing\n" * 50_000)
+    assert len(caught.value.detail["errors"]) == 101
+    assert "more mistakes" in caught.value.message
 
 
 def test_a_yes_in_advance_answers_questions_and_nothing_forced(leeward, script):
