@@ -312,7 +312,8 @@ class Runtime(RuntimeSession):
         see `RuntimeOptions`.
 
         Raises:
-            TypeError: `config` or `model` is given beside `loaded`, which has them already.
+            TypeError: `config` or `model` is given beside `loaded`, which has them already, or `config` is
+                neither a path nor a mapping.
             ConfigError: the configuration cannot be used.
             LeewardError: a plug-in or the model cannot be used, or a required sandbox does not work here.
             RecordError: the database cannot be opened.
@@ -344,7 +345,7 @@ class Runtime(RuntimeSession):
         and `[storage]` of a session's own configuration have no effect. For the options see `SessionOptions`.
 
         Raises:
-            TypeError: both `loaded` and `config` are given.
+            TypeError: both `loaded` and `config` are given, or `config` is neither a path nor a mapping.
             ConfigError: the configuration cannot be used.
             LeewardError: a tool cannot be used, or a required sandbox does not work here.
             RecordError: the beginning could not be recorded.
@@ -412,7 +413,13 @@ def _configured_over(loaded: Loaded, options: SessionOptions) -> Loaded:
 
 
 def _values_in(config: Path | Mapping[str, object] | None) -> dict[str, object]:
-    return dict(_dotted(config)) if isinstance(config, Mapping) else {}
+    """Return the values of the option `config` by dotted key; a file has none of these."""
+    if isinstance(config, Mapping):
+        return dict(_dotted(config))
+    if config is not None and not isinstance(config, Path):
+        kind = type(config).__name__
+        raise TypeError(f"`config` is a pathlib.Path or a mapping of values by key, not a {kind}")
+    return {}
 
 
 def _dotted(values: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:

@@ -9,8 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.runtime.config import KEYS, Config, ConfigError, Loaded, config_folder, data_folder, dotted, load
-from loading import rows_beside
+from leeward.runtime.config import (
+    KEYS,
+    Config,
+    ConfigError,
+    Loaded,
+    config_folder,
+    data_folder,
+    dotted,
+    laid_over,
+    load,
+)
+from loading import ROOT, rows_beside
 
 ROWS = rows_beside(__file__)
 
@@ -230,3 +240,17 @@ def test_whatever_the_text_says_the_answer_is_a_config_or_a_config_error(text: s
         assert all(line.isprintable() for line in str(error).splitlines())  # noqa: PT017 - both ways are right
     else:
         assert isinstance(loaded.config, Config)
+
+
+def test_values_are_laid_over_a_loaded_configuration_as_flags_are(tmp_path: Path) -> None:
+    every_key = (ROOT / "tests/compatibility/v0_1/every_key.toml").read_bytes()
+    loaded = read(tmp_path, every_key)
+    assert laid_over(loaded, {}) == loaded
+    values = {
+        "permissions.autonomy": "readonly",
+        "permissions.rules": [{"action": "deny", "tool": "fetch"}],
+        "security.trust": {"tide": "blocked"},
+    }
+    assert laid_over(loaded, values) == read(tmp_path, every_key, flags=values)
+    with pytest.raises(ConfigError, match=r"permissions\.autonomy"):
+        laid_over(loaded, {"permissions.autonomy": "none"})

@@ -200,6 +200,9 @@ async def test_a_loaded_configuration_takes_no_values_beside_it(tmp_path: Path) 
         with pytest.raises(TypeError, match="so `config` would have no effect"):
             async with runtime.session(loaded=loaded, config={}):
                 pass
+        with pytest.raises(TypeError, match=r"a pathlib\.Path or a mapping of values by key, not a str"):
+            async with Runtime.open(config="leeward.toml"):
+                pass
         async with runtime.session(loaded=loaded) as other:
             assert other.loaded is loaded
 
