@@ -413,7 +413,7 @@ def _configured_over(loaded: Loaded, options: SessionOptions) -> Loaded:
 
 
 def _values_in(config: Path | Mapping[str, object] | None) -> dict[str, object]:
-    """Return the values of the option `config` by dotted key; a file has none of these."""
+    """Return the values of the option `config` by dotted key; a file has no values here."""
     if isinstance(config, Mapping):
         return dict(_dotted(config))
     if config is not None and not isinstance(config, Path):

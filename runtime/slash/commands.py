@@ -32,6 +32,17 @@ __all__ = ["COMMANDS", "SlashCommandSpec", "SlashLine", "SlashResult", "dispatch
 _FORM = regex(r"/([A-Za-z?][A-Za-z0-9_?-]*)(?:\s+(.*))?", re.DOTALL)
 _PROJECT_COMMAND = "This is a command of the project, which I trust: do what the marked text below asks for."
 _USAGE = 27  # columns; what is longer has a line of its own
+_TYPED = (
+    "at a terminal:",
+    *(
+        f"{sign:<{_USAGE}}  {what}"
+        for sign, what in (
+            ("!LINE", "run a line in your shell, for real; the model hears what it put out"),
+            ("#NOTE", "keep a note for later sessions"),
+            ("@FILE", "let a file or a picture go along with the message"),
+        )
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +112,7 @@ async def _help(runtime: RuntimeSession, argument: str) -> SlashResult:
     name = argument.lstrip("/").lower()
     shown = {name: SUBJECTS[name]} if name in SUBJECTS else {} if name else SUBJECTS
     lines = [line for subject, found in shown.items() for line in (f"{subject}:", *map(_help_line, found))]
+    lines += [] if name else _TYPED
     lines += [_help_line(_BY_NAME[name])] if name in _BY_NAME else []
     files = await trio.to_thread.run_sync(_file_lines, runtime, "" if shown is SUBJECTS else name)
     lines += ["files:", *files] if files and not name else files
