@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from leeward.security.action import ActionBuilder
@@ -18,6 +19,7 @@ from leeward.security.text import redact_text
 
 from .. import slash
 from ..events import CallEnded, CallStarted, EndReason, RunEvent, TurnEnded
+from ..sessions import still_given
 from .keyed import FoundRun, KeyedTask, is_once_only
 from .recorded import OpenStep, RunOnRecord, StepOutcome, result_row, slash_row, turn_row
 
@@ -82,13 +84,24 @@ class Journal:
             await self._keys.begin(self._task.digest, self.session, self._task.about)
             return
         answers = dict(self._answers(left)) if self._is_in_turn else None
-        resumed = await runtime.resume(self.session, answers)
+        await runtime.resume(self.session, answers)
+        await self._give_again(runtime)
         for number in sorted(self.record.done):
             step = self._task.steps[number - 1]
-            # A grant that lapsed is given anew: the words that gave it are part of what was begun.
-            is_lost = step.command in _SETTINGS or (resumed.lapsed and step.command == "permissions")
-            if step.slash is not None and is_lost:
-                await slash.dispatch(runtime, step.slash)
+            if step.slash is not None and step.command in _SETTINGS:
+                # Its URLs are on record, unless they were forgotten since.
+                await slash.dispatch(runtime, step.slash, gives_urls=False)
+
+    async def _give_again(self, runtime: RuntimeSession) -> None:
+        """Give what lapsed as it was given: the words that gave it are part of what was begun.
+
+        It covers no more than it did then. So of files that a call changed since, nothing is allowed.
+        """
+        given = still_given(await runtime.audit.history_of(self.session))
+        session = runtime.pipeline.session
+        held = {grant.id for grant in session.grants}
+        again = [replace(event, at=session.now) for event in given if event.grant.id not in held]
+        await runtime.pipeline.note(*again)
 
     def take_broken_turn(self) -> bool:
         """Return whether the next turn is the one that broke off; it is so once."""

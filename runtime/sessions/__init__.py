@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         states_of,
     )
     from .differences import difference, differences
-    from .grants import grant_line, grant_lines, grant_named, revoke, revoked, take_in
+    from .grants import grant_line, grant_lines, grant_named, revoke, revoked, still_given, take_in
     from .keyed import CallRecord, LeftOff, OpenCall, left_off
     from .page import SessionRecord, page_lines, session_record
     from .store import (
@@ -97,6 +97,7 @@ __all__ = [
     "session_record",
     "show_lines",
     "states_of",
+    "still_given",
     "take_in",
     "take_up",
     "unknown_lines",
@@ -148,6 +149,7 @@ _HOMES = {
     "session_line": ".text",
     "show_lines": ".text",
     "states_of": ".current",
+    "still_given": ".grants",
     "take_in": ".grants",
     "take_up": ".store",
     "unknown_lines": ".store",

@@ -12,7 +12,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from leeward.security.ports import RecordError
-from leeward.security.session import Grant, GrantEntry, Revoked, Session
+from leeward.security.session import (
+    ConversationCleared,
+    Event,
+    Grant,
+    Granted,
+    GrantEntry,
+    Revoked,
+    Session,
+)
 from leeward.security.text import visible
 
 from ..exits import CliError, Exit
@@ -21,7 +29,7 @@ if TYPE_CHECKING:
     from leeward.memory.grants import GrantStore
     from leeward.security.pipeline import Pipeline
 
-__all__ = ["grant_line", "grant_lines", "grant_named", "revoke", "revoked", "take_in"]
+__all__ = ["grant_line", "grant_lines", "grant_named", "revoke", "revoked", "still_given", "take_in"]
 
 _FEW = 8
 _ELSEWHERE = "other sessions that run let go of it before their next call"
@@ -32,6 +40,23 @@ async def take_in(pipeline: Pipeline) -> None:
     with suppress(RecordError):
         await pipeline.catch_up()
         await pipeline.note()
+
+
+def still_given(events: Iterable[Event]) -> tuple[Granted, ...]:
+    """Return how the person gave what they did not take back or forget since, also where it lapsed.
+
+    Grants that outlive their session are not among them: they are taken in from where they are stored.
+    """
+    given: dict[str, Granted] = {}
+    for event in events:
+        match event:
+            case Granted(stored=False, grant=grant) if not grant.scope.is_lasting:
+                given[grant.id] = event
+            case Revoked(id=name):
+                given.pop(name, None)
+            case ConversationCleared():
+                given.clear()
+    return tuple(given.values())
 
 
 async def revoke(name: str, store: GrantStore, pipeline: Pipeline) -> str:

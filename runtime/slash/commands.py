@@ -75,9 +75,10 @@ def parse(line: str) -> SlashLine | None:
     return SlashLine(line.strip(), name, (found[2] or "").strip(), _BY_NAME.get(name))
 
 
-async def dispatch(runtime: RuntimeSession, slash: SlashLine) -> SlashResult:
-    """Carry a command out. The URLs in it are given before anything else happens."""
-    await runtime.give(slash.line, Provenance.SLASH)
+async def dispatch(runtime: RuntimeSession, slash: SlashLine, *, gives_urls: bool = True) -> SlashResult:
+    """Carry a command out. The URLs in it are given before anything else happens, if it `gives_urls`."""
+    if gives_urls:
+        await runtime.give(slash.line, Provenance.SLASH)
     if slash.command is None:
         return await _own(runtime, slash)
     command = slash.command
