@@ -7,7 +7,8 @@ their results from here, those that did not begin run now, and of the rest `--on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from .recorded import OpenStep, RunOnRecord, StepOutcome, result_row, slash_row,
 if TYPE_CHECKING:
     from ..app import RuntimeSession
     from ..exits import Json
-    from ..sessions import LeftOff, OpenCall
+    from ..sessions import EndedInside, LeftOff, OpenCall
     from ..slash import SlashResult
 
 __all__ = ["Journal"]
@@ -85,23 +86,12 @@ class Journal:
             return
         answers = dict(self._answers(left)) if self._is_in_turn else None
         await runtime.resume(self.session, answers)
-        await self._give_again(runtime)
+        await _give_again(runtime)
         for number in sorted(self.record.done):
             step = self._task.steps[number - 1]
             if step.slash is not None and step.command in _SETTINGS:
                 # Its URLs are on record, unless they were forgotten since.
                 await slash.dispatch(runtime, step.slash, gives_urls=False)
-
-    async def _give_again(self, runtime: RuntimeSession) -> None:
-        """Give what lapsed as it was given: the words that gave it are part of what was begun.
-
-        It covers no more than it did then. So of files that a call changed since, nothing is allowed.
-        """
-        given = still_given(await runtime.audit.history_of(self.session))
-        session = runtime.pipeline.session
-        held = {grant.id for grant in session.grants}
-        again = [replace(event, at=session.now) for event in given if event.grant.id not in held]
-        await runtime.pipeline.note(*again)
 
     def take_broken_turn(self) -> bool:
         """Return whether the next turn is the one that broke off; it is so once."""
@@ -178,15 +168,18 @@ class Journal:
 
     def _answers(self, left: LeftOff) -> Iterator[tuple[str, str]]:
         """Yield the answers to open calls; one that is to be run or repeated just as it was stays open."""
-        for one in left.open_calls:
+        loose = [*left.loose]
+        for open_call in left.open_calls:
+            one = _with_loose(self._runtime, open_call, loose)
             if not one.has_begun and _MASK not in one.call.arguments:
                 continue
             if one.answer is not None:
                 text = one.answer
-            elif not self._skips and self._is_same_call(one):
+            elif not self._skips and _is_same_call(self._runtime, one):
                 continue
             else:
                 text = _SKIPPED if self._skips else _AGAIN
+                text += _done_inside(left.inside.get(one.decided.call, ()) if one.decided else ())
             self._note(one, text)
             yield one.call.id, text
 
@@ -205,11 +198,50 @@ class Journal:
             row = result_row(result, self._mask, {call.id: call.arguments})
             self._keys.add(self.session, begun.number, "result", row)
 
-    def _is_same_call(self, one: OpenCall) -> bool:
-        """Whether the conversation holds a call just as it was decided: secrets in it were not kept."""
-        spec, decided = self._runtime.tools.spec(one.call.tool), one.decided
-        if spec is None or decided is None:
-            return False
-        session = self._runtime.pipeline.session
-        action = ActionBuilder.of(one.call, {spec.name: spec}).read(session.policy, {})
-        return not action.problems and session.keyed(action.digest) == decided.digest
+
+async def _give_again(runtime: RuntimeSession) -> None:
+    """Give what lapsed as it was given: the words that gave it are part of what was begun.
+
+    It covers no more than it did then. So of files that a call changed since, nothing is allowed.
+    """
+    session = runtime.pipeline.session
+    given = still_given(await runtime.audit.history_of(session.id))
+    held = {grant.id for grant in session.grants}
+    again = [replace(event, at=session.now) for event in given if event.grant.id not in held]
+    await runtime.pipeline.note(*again)
+
+
+def _with_loose(runtime: RuntimeSession, one: OpenCall, loose: list[OpenCall]) -> OpenCall:
+    """Return an open call with what is known of a loose one, if it is that; take it from the others."""
+    if one.decided is not None or one.has_begun:
+        return one
+    digest = None if _MASK in one.call.arguments else _digest(runtime, one.call)
+    for other in loose:
+        decided = other.decided
+        # Where nobody can tell what the call was, it counts as the same: better not run than run twice.
+        if decided is not None and decided.tool == one.call.tool and digest in {None, decided.digest}:
+            loose.remove(other)
+            return replace(other, call=one.call)
+    return one
+
+
+def _is_same_call(runtime: RuntimeSession, one: OpenCall) -> bool:
+    """Whether the conversation holds a call just as it was decided: secrets in it were not kept."""
+    return one.decided is not None and _digest(runtime, one.call) == one.decided.digest
+
+
+def _digest(runtime: RuntimeSession, call: ToolCall) -> str | None:
+    """Return the hash of a call as it goes on record, None where its tool does not take it."""
+    spec = runtime.tools.spec(call.tool)
+    if spec is None:
+        return None
+    session = runtime.pipeline.session
+    action = ActionBuilder.of(call, {spec.name: spec}).read(session.policy, {})
+    return None if action.problems else session.keyed(action.digest)
+
+
+def _done_inside(ended: Sequence[EndedInside]) -> str:
+    """Name the tools of a sub-agent's calls that ended; what they were asked was not read by a filter."""
+    named = Counter(f"{one.decided.tool} ({one.status.value})" for one in ended)
+    listed = ", ".join(f"{count} × {what}" for what, count in named.items())
+    return f"; of the calls of the sub-agent these came to their end: {listed}" if listed else ""

@@ -20,7 +20,7 @@ from leeward.security.text import visible
 
 from ..clock import SystemClock
 from ..exits import CliError, Exit, Json
-from ..sessions import LeftOff, SessionStore, lease, left_off, lock
+from ..sessions import EndedInside, LeftOff, SessionStore, lease, left_off, lock
 from ..storage import audit_of, open_storage
 from .recorded import RunOnRecord
 
@@ -189,7 +189,7 @@ async def _found(task: KeyedTask, kept: SessionStore, on_unknown: str | None) ->
         unknown.append(Unfinished(run.session, "", step.text, begun.outcome.at, "", ""))
     is_in_turn = _is_in_turn(task, run.session, record, left)
     if unknown and on_unknown is None:
-        raise _unknown(task, run.session, unknown)
+        raise _unknown(task, run.session, unknown, left.inside)
     return FoundRun(kept, run.session, record, left, is_in_turn)
 
 
@@ -242,8 +242,13 @@ def _is_in_turn(task: KeyedTask, session: str, record: RunOnRecord, left: LeftOf
     return is_in_turn
 
 
-def _unknown(task: KeyedTask, session: str, unknown: Sequence[Decided | Unfinished]) -> CliError:
-    lines = [_unknown_line(one) for one in unknown[:_MOST_NAMED]]
+def _unknown(
+    task: KeyedTask,
+    session: str,
+    unknown: Sequence[Decided | Unfinished],
+    inside: Mapping[str, Sequence[EndedInside]],
+) -> CliError:
+    lines = [_unknown_line(one, inside.get(one.call, ())) for one in unknown[:_MOST_NAMED]]
     more = len(unknown) - len(lines)
     lines += [f"and {more} more"] if more else []
     return CliError(
@@ -251,7 +256,7 @@ def _unknown(task: KeyedTask, session: str, unknown: Sequence[Decided | Unfinish
         "UNKNOWN_OUTCOME",
         f"--key {task.key}: the run broke off, and nobody knows what came of: {'; '.join(lines)}",
         session=session,
-        calls=[_unknown_json(one) for one in unknown],
+        calls=[_unknown_json(one, inside.get(one.call, ())) for one in unknown],
         suggestion="look whether it was done, then: --on-unknown skip (not again), or repeat (once more)",
     )
 
@@ -264,13 +269,27 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _unknown_line(unknown: Decided | Unfinished) -> str:
-    """Name a call or a step, and when it began."""
+def _unknown_line(unknown: Decided | Unfinished, ended: Sequence[EndedInside]) -> str:
+    """Name a call or a step, when it began, and what of it had ended."""
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unknown.at))
+    line = f"{_what(unknown)}, begun {at}"
+    if not ended:
+        return line
+    done = [f"{_what(one.decided)} ({one.status.value})" for one in ended[:_MOST_NAMED]]
+    done += [f"{len(ended) - len(done)} more"] if len(ended) > len(done) else []
+    return f"{line}, in which these ended, and would be done again with it: {', '.join(done)}"
+
+
+def _what(unknown: Decided | Unfinished) -> str:
     arguments = visible(unknown.arguments)
     shown = arguments if len(arguments) <= _LONGEST_ARGUMENTS else f"{arguments[:_LONGEST_ARGUMENTS]}…"
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unknown.at))
-    return f"{' '.join(filter(None, (visible(unknown.tool), shown)))}, begun {at}"
+    return " ".join(filter(None, (visible(unknown.tool), shown)))
 
 
-def _unknown_json(unknown: Decided | Unfinished) -> dict[str, Json]:
-    return {name: getattr(unknown, name) for name in ("call", "tool", "arguments", "at")}
+def _unknown_json(unknown: Decided | Unfinished, ended: Sequence[EndedInside]) -> dict[str, Json]:
+    inside: list[Json] = [{**_call_json(one.decided), "status": one.status.value} for one in ended]
+    return {**_call_json(unknown), **({"ended": inside} if inside else {})}
+
+
+def _call_json(call: Decided | Unfinished) -> dict[str, Json]:
+    return {name: getattr(call, name) for name in ("call", "tool", "arguments", "at")}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from .differences import difference, differences
     from .grants import grant_line, grant_lines, grant_named, revoke, revoked, still_given, take_in
-    from .keyed import CallRecord, LeftOff, OpenCall, left_off
+    from .keyed import CallRecord, EndedInside, LeftOff, OpenCall, left_off
     from .page import SessionRecord, page_lines, session_record
     from .store import (
         ResumedSession,
@@ -55,6 +55,7 @@ __all__ = [
     "CallRecord",
     "CheckpointNotice",
     "Current",
+    "EndedInside",
     "EventRelay",
     "LeftOff",
     "NoApprover",
@@ -112,6 +113,7 @@ _HOMES = {
     "CallRecord": ".keyed",
     "CheckpointNotice": ".current",
     "Current": ".current",
+    "EndedInside": ".keyed",
     "EventRelay": ".current",
     "NoApprover": ".current",
     "ResumedSession": ".store",

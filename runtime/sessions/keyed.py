@@ -6,11 +6,12 @@ calls. A call that may have run counts as one that may have run, whichever of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from leeward.security.call import Status
+from leeward.security.call import Status, ToolCall
 from leeward.security.lazy import dataclass
 from leeward.security.session import Decided, Finished, Resumed, TurnStarted
 
@@ -18,14 +19,15 @@ from .history import taken_up
 
 if TYPE_CHECKING:
     from leeward.memory.audit import AuditLogger
-    from leeward.security.call import ToolCall
 
     from ..providers.interface import Message
     from .store import SessionStore
 
-__all__ = ["CallRecord", "LeftOff", "OpenCall", "left_off"]
+__all__ = ["CallRecord", "EndedInside", "LeftOff", "OpenCall", "left_off"]
 
 _NOT_RUN = "not run: the session broke off before this call began; ask for it again if it is still needed"
+# Done twice, it is as if it had been done once.
+_HARMLESS = frozenset({"read"})
 _LOST = (
     "{status}: this call came to its end, and the session broke off before its result was kept; do not run "
     "it again, but look at what it did"
@@ -61,26 +63,40 @@ class OpenCall:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedInside:
+    """A call of a sub-agent that came to its end: running that sub-agent again may do it once more."""
+
+    decided: Decided
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
 class LeftOff:
     """A session as it was left: the number of its last turn, and the open calls of that.
 
-    `unknown` are all calls that were allowed and whose outcome nobody knows.
+    `loose` are calls of that turn that were allowed and that the run did not write down: each may be one of
+    the open calls without a `decided`. `unknown` are all calls that were allowed and whose outcome nobody
+    knows, `inside` what of their sub-agents did more than read, and ended, by their ids.
     """
 
     turn: int
     open_calls: tuple[OpenCall, ...]
+    loose: tuple[OpenCall, ...]
     unknown: tuple[Decided, ...]
+    inside: Mapping[str, Sequence[EndedInside]]
 
 
 @dataclass(slots=True)
 class _Calls:
     """The calls of a session by the audit; `fresh` have no known outcome since it was last resumed.
 
-    `in_turn` were decided since its last turn began.
+    `in_turn` were decided since its last turn began, `inside` are those of sub-agents by the calls that they
+    come through.
     """
 
     decided: dict[str, Decided] = field(default_factory=dict)
     in_turn: dict[str, Decided] = field(default_factory=dict)
+    inside: dict[str, list[Decided]] = field(default_factory=lambda: defaultdict(list))
     ended: dict[str, Finished] = field(default_factory=dict)
     fresh: dict[str, Decided] = field(default_factory=dict)
 
@@ -91,6 +107,23 @@ class _Calls:
             for name, decided in self.decided.items()
             if call in {name, decided.of}
         )
+
+    def take(self, decided: Decided) -> None:
+        """Take in a decision. Calls of sub-agents are not in the conversation, so they are not `in_turn`."""
+        through = decided.reading.through if decided.reading is not None else ()
+        self.decided[decided.call] = decided
+        if not through:
+            self.in_turn[decided.call] = decided
+        for _, agent, _, _ in through:
+            self.inside[agent].append(decided)
+
+    def ended_inside(self, agent: str) -> Iterator[EndedInside]:
+        """Yield the calls of a sub-agent that did more than read, and came to their end."""
+        for one in self.inside.get(agent, ()):
+            ended, reading = self.ended.get(one.call), one.reading
+            is_harmless = reading is not None and _HARMLESS.issuperset(reading.effects)
+            if ended is not None and ended.status is not Status.UNKNOWN and not is_harmless:
+                yield EndedInside(one, ended.status)
 
 
 async def left_off(kept: SessionStore, session: str, calls: Sequence[CallRecord]) -> LeftOff:
@@ -104,16 +137,21 @@ async def left_off(kept: SessionStore, session: str, calls: Sequence[CallRecord]
     found = await _on_record(kept.audit, session)
     recall = await kept.transcript.recall(session)
     open_calls = tuple(_opened(_unanswered(taken_up(recall).messages), calls, found))
-    unknown = {one.decided.call: one.decided for one in open_calls if one.answer is None and one.decided}
-    return LeftOff(recall.last_turn, open_calls, tuple({**found.fresh, **unknown}.values()))
+    wanted = {one.call.tool for one in open_calls if one.decided is None}
+    loose = tuple(one for one in _loose(calls, found) if one.call.tool in wanted)
+    open_ones = [one for one in (*open_calls, *loose) if one.answer is None]
+    unknown = found.fresh | {one.decided.call: one.decided for one in open_ones if one.decided}
+    inside = {call: ended for call in unknown if (ended := tuple(found.ended_inside(call)))}
+    return LeftOff(recall.last_turn, open_calls, loose, tuple(unknown.values()), inside)
 
 
 async def _on_record(audit: AuditLogger, session: str) -> _Calls:
     found = _Calls()
-    for event in await audit.history_of(session):
+    # With the evidence: through whom a call came is a part of it.
+    for event in await audit.events_of(session):
         match event:
-            case Decided(call=call, hop=0):
-                found.decided[call] = found.in_turn[call] = event
+            case Decided(hop=0):
+                found.take(event)
             case TurnStarted():
                 found.in_turn.clear()
             case Finished(call=call, status=Status.UNKNOWN):
@@ -136,20 +174,17 @@ def _unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
 def _opened(unanswered: Sequence[ToolCall], calls: Sequence[CallRecord], found: _Calls) -> Iterator[OpenCall]:
     # The last try of a call is the one that counts.
     written = {record.model_id: record for record in calls}
-    known = {record.id for record in calls}
-    loose = [one for one in found.in_turn.values() if one.call not in known and not one.of]
     for call in unanswered:
-        record = written.get(call.id) or _loose(call, loose)
-        yield _open_call(call, record, found)
+        yield _open_call(call, written.get(call.id), found)
 
 
-def _loose(call: ToolCall, loose: list[Decided]) -> CallRecord | None:
-    """Return a call that was decided and of which nothing else was written down, if it may be this one."""
-    for decided in loose:
-        if decided.tool == call.tool:
-            loose.remove(decided)
-            return CallRecord(decided.call, call.id)
-    return None
+def _loose(calls: Sequence[CallRecord], found: _Calls) -> Iterator[OpenCall]:
+    """Yield the calls that were allowed and not written down, as they were decided."""
+    known = {record.id for record in calls}
+    for one in found.in_turn.values():
+        if one.allowed and one.call not in known and not one.of:
+            call = ToolCall(one.call, one.tool, one.arguments)
+            yield _open_call(call, CallRecord(one.call, ""), found)
 
 
 def _open_call(call: ToolCall, record: CallRecord | None, found: _Calls) -> OpenCall:
