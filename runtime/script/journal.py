@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..app import RuntimeSession
     from ..exits import Json
     from ..sessions import EndedInside, LeftOff, OpenCall
-    from ..slash import SlashResult
+    from ..slash import SlashLine, SlashResult
 
 __all__ = ["Journal"]
 
@@ -42,6 +42,7 @@ _SKIPPED = (
     "unknown outcome: the session broke off while this call ran, so it may have been done or not; it is not "
     "to be done again, continue without it"
 )
+_NOT_AGAIN = "the outcome is unknown; it was not done again"
 _AGAIN = (
     "unknown outcome: the session broke off while this call ran, so it may have been done or not; it may be "
     "done again, so ask for it again"
@@ -106,8 +107,11 @@ class Journal:
         """
         self._step, begun = number, self.record.open
         if begun is not None and begun.number == number:
-            if self._skips and begun.outcome.slash is None and is_once_only(self._task.steps[number - 1]):
-                begun.outcome.slash = slash.SlashResult("the outcome is unknown; it was not done again")
+            command = self._task.steps[number - 1].slash
+            if command is not None and begun.outcome.slash is None:
+                known = begun.outcome.slash = self._known_answer(command, begun)
+                if known is not None:
+                    await self.answered(known)
             self._shown |= {result.call.id: result.call.arguments for result in begun.outcome.results}
             return begun
         turn = self._runtime.conversation.turn
@@ -182,6 +186,26 @@ class Journal:
                 text += _done_inside(left.inside.get(one.decided.call, ()) if one.decided else ())
             self._note(one, text)
             yield one.call.id, text
+
+    def _known_answer(self, command: SlashLine, begun: OpenStep) -> SlashResult | None:
+        """Return what a slash command that broke off answers, None where it is to be carried out."""
+        written = self._found.left.written if self._found.left is not None else ()
+        last = written[-1] if written else None
+        if is_once_only(self._task.steps[begun.number - 1]):
+            return slash.SlashResult(_NOT_AGAIN) if self._skips else None
+        if last is None or not last.has_begun:
+            return None
+        if last.answer is None and not self._skips:
+            return None
+        result = next((one for one in begun.outcome.results if one.call.id == last.call.id), None)
+        if result is None:
+            self._note(last, last.answer or _NOT_AGAIN)
+        if last.answer is None:
+            return slash.SlashResult(_NOT_AGAIN)
+        if result is None:
+            is_failed = last.ended is not None and last.ended.status is not Status.OK
+            return slash.SlashResult(last.answer, failed=is_failed)
+        return slash.answer_of(result, command.argument.partition(" ")[2])
 
     def _note(self, one: OpenCall, text: str) -> None:
         """Put what is known of a call without a result among the results of its step."""

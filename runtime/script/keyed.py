@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from ..clock import SystemClock
 from ..exits import CliError, Exit, Json
 from ..sessions import EndedInside, LeftOff, SessionStore, lease, left_off, lock
 from ..storage import audit_of, open_storage
-from .recorded import RunOnRecord
+from .recorded import OpenStep, RunOnRecord
 
 if TYPE_CHECKING:
     from leeward.security.session import Decided
@@ -184,9 +184,8 @@ async def _found(task: KeyedTask, kept: SessionStore, on_unknown: str | None) ->
     begun = record.open
     left = await left_off(kept, run.session, tuple(begun.calls.values()) if begun is not None else ())
     unknown: list[Decided | Unfinished] = [*left.unknown]
-    if begun is not None and begun.outcome.slash is None and is_once_only(task.steps[begun.number - 1]):
-        step = task.steps[begun.number - 1]
-        unknown.append(Unfinished(run.session, "", step.text, begun.outcome.at, "", ""))
+    if begun is not None:
+        unknown += _unknown_of_slash(task.steps[begun.number - 1], begun, run.session, left)
     is_in_turn = _is_in_turn(task, run.session, record, left)
     if unknown and on_unknown is None:
         raise _unknown(task, run.session, unknown, left.inside)
@@ -240,6 +239,19 @@ def _is_in_turn(task: KeyedTask, session: str, record: RunOnRecord, left: LeftOf
             suggestion="use another key",
         )
     return is_in_turn
+
+
+def _unknown_of_slash(
+    step: ScriptStep, begun: OpenStep, session: str, left: LeftOff
+) -> Iterator[Decided | Unfinished]:
+    """Yield what nobody knows of a slash command that has no answer on record."""
+    if step.slash is None or begun.outcome.slash is not None:
+        return
+    if is_once_only(step):
+        yield Unfinished(session, "", step.text, begun.outcome.at, "", "")
+    for one in left.written:
+        if one.decided is not None and one.answer is None and one.decided not in left.unknown:
+            yield one.decided
 
 
 def _unknown(

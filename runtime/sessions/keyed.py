@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from leeward.security.call import Status, ToolCall
@@ -74,13 +74,15 @@ class EndedInside:
 class LeftOff:
     """A session as it was left: the number of its last turn, and the open calls of that.
 
-    `loose` are calls of that turn that were allowed and that the run did not write down: each may be one of
-    the open calls without a `decided`. `unknown` are all calls that were allowed and whose outcome nobody
-    knows, `inside` what of their sub-agents did more than read, and ended, by their ids.
+    `written` are the calls that the run wrote down of its open step, answered or not. `loose` are calls of
+    that turn that were allowed and that the run did not write down: each may be one of the open calls without
+    a `decided`. `unknown` are all calls that were allowed and whose outcome nobody knows, `inside` what of
+    their sub-agents did more than read, and ended, by their ids.
     """
 
     turn: int
     open_calls: tuple[OpenCall, ...]
+    written: tuple[OpenCall, ...]
     loose: tuple[OpenCall, ...]
     unknown: tuple[Decided, ...]
     inside: Mapping[str, Sequence[EndedInside]]
@@ -127,7 +129,7 @@ class _Calls:
 
 
 async def left_off(kept: SessionStore, session: str, calls: Sequence[CallRecord]) -> LeftOff:
-    """Return how far a session had come; `calls` is what was written down of those of its last turn.
+    """Return how far a session had come; `calls` is what was written down of those of its open step.
 
     To be called by who has its key, with nobody else in the session.
 
@@ -137,12 +139,13 @@ async def left_off(kept: SessionStore, session: str, calls: Sequence[CallRecord]
     found = await _on_record(kept.audit, session)
     recall = await kept.transcript.recall(session)
     open_calls = tuple(_opened(_unanswered(taken_up(recall).messages), calls, found))
+    written = tuple(_as_decided(record, found) for record in calls)
     wanted = {one.call.tool for one in open_calls if one.decided is None}
     loose = tuple(one for one in _loose(calls, found) if one.call.tool in wanted)
     open_ones = [one for one in (*open_calls, *loose) if one.answer is None]
     unknown = found.fresh | {one.decided.call: one.decided for one in open_ones if one.decided}
     inside = {call: ended for call in unknown if (ended := tuple(found.ended_inside(call)))}
-    return LeftOff(recall.last_turn, open_calls, loose, tuple(unknown.values()), inside)
+    return LeftOff(recall.last_turn, open_calls, written, loose, tuple(unknown.values()), inside)
 
 
 async def _on_record(audit: AuditLogger, session: str) -> _Calls:
@@ -183,8 +186,14 @@ def _loose(calls: Sequence[CallRecord], found: _Calls) -> Iterator[OpenCall]:
     known = {record.id for record in calls}
     for one in found.in_turn.values():
         if one.allowed and one.call not in known and not one.of:
-            call = ToolCall(one.call, one.tool, one.arguments)
-            yield _open_call(call, CallRecord(one.call, ""), found)
+            yield _as_decided(CallRecord(one.call, ""), found)
+
+
+def _as_decided(record: CallRecord, found: _Calls) -> OpenCall:
+    """Return what is known of a call; what was asked for is as it was decided, or nothing."""
+    decided = found.decided.get(record.id)
+    call = ToolCall(record.id, decided.tool if decided else "", decided.arguments if decided else "")
+    return _open_call(replace(call, model_id=record.model_id), record, found)
 
 
 def _open_call(call: ToolCall, record: CallRecord | None, found: _Calls) -> OpenCall:

@@ -10,13 +10,24 @@ if TYPE_CHECKING:
     from .commands import COMMANDS, SlashLine, dispatch, parse
     from .own import own_commands, project_commands
     from .result import SlashResult
+    from .work import answer_of
 
-__all__ = ["COMMANDS", "SlashLine", "SlashResult", "dispatch", "own_commands", "parse", "project_commands"]
+__all__ = [
+    "COMMANDS",
+    "SlashLine",
+    "SlashResult",
+    "answer_of",
+    "dispatch",
+    "own_commands",
+    "parse",
+    "project_commands",
+]
 
 _HOMES = {
     "COMMANDS": ".commands",
     "SlashLine": ".commands",
     "SlashResult": ".result",
+    "answer_of": ".work",
     "dispatch": ".commands",
     "own_commands": ".own",
     "parse": ".commands",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leeward.memory.notes import NoteNotFound
-from leeward.security.call import Asker, Status
+from leeward.security.call import Asker, Status, ToolResult
 from leeward.security.session import UrlsRemoved
 from leeward.security.text import visible
 from leeward.security.url import Provenance, Url, parse_place
@@ -45,7 +45,11 @@ async def browse(runtime: RuntimeSession, argument: str) -> SlashResult:
     # A bare host that is typed here means a web address, whatever else such a word could be.
     target = url if "://" in url else f"https://{url}"
     await runtime.give(target, Provenance.SLASH)
-    result = await runtime.call("fetch", {"url": target}, Asker.PERSON)
+    return answer_of(await runtime.call("fetch", {"url": target}, Asker.PERSON), question)
+
+
+def answer_of(result: ToolResult, question: str) -> SlashResult:
+    """Return what /browse answers when its call has ended so."""
     if result.outcome.status is not Status.OK:
         return SlashResult(result.shown, failed=True, came_in=True)
     if question.strip():
