@@ -120,7 +120,7 @@ def task_of(key: str, script: Script, start: Startup, piped: str, form: AnswerSc
 def scripts_task(key: str, scripts: Sequence[Script], start: Startup) -> KeyedTask:
     """Return what is to be done by several scripts together, each of which has a part of the key."""
     about = {
-        "set of scripts": _digest("".join(map(_text, scripts))),
+        "set of scripts": _digest(json.dumps([*map(_text, scripts)])),
         "model": start.loaded.config.llm.model,
         "workspace": str(start.places.workspace),
     }
@@ -274,7 +274,13 @@ def _unknown(
 
 
 def _text(script: Script) -> str:
-    return json.dumps([[step.text, [str(expected) for expected in step.expected]] for step in script.steps])
+    """Return the steps so that two scripts have the same text only if they do the same."""
+    return json.dumps(
+        [
+            [step.text, step.slash is not None, [[one.word, one.value, one.detail] for one in step.expected]]
+            for step in script.steps
+        ]
+    )
 
 
 def _digest(text: str) -> str:

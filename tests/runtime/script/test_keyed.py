@@ -227,6 +227,24 @@ def test_a_key_of_something_else_is_an_error(leeward, keyed, released, other, na
     assert len(released.requests) == asked
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ('"""/permissions allow write *"""\nferry\n', "/permissions allow write *\nferry\n"),
+        ("ferry\n!expect no-file a\n", 'ferry\n!expect no-file "a "\n'),
+        ("ferry\n!expect file a b\n", "ferry\n!expect file 'a \"b\"'\n"),
+    ],
+)
+@pytest.mark.parametrize("together", [(), ("second.leeward",)])
+def test_steps_that_only_read_alike_are_not_the_same(leeward, keyed, released, text, other, together):
+    """Words in quotes are the model's to read; the same line without quotes is a command."""
+    (leeward.workspace / "second.leeward").write_text("ferry\n")
+    keyed("--script", leeward.script(text), *together)
+    asked = len(released.requests)
+    ran = keyed("--script", leeward.script(other), *together)
+    assert (ran.code, ran.json["error"]["code"], len(released.requests)) == (2, "KEY_MISMATCH", asked)
+
+
 def test_what_is_piped_in_is_part_of_what_is_done(leeward, released):
     words = ("-p", "ferry", "--key", "job")
     assert leeward.process(*words, input=b"one").code == 0
