@@ -39,6 +39,7 @@ from .sessions import (
     ResumedSession,
     TurnLock,
     configured,
+    end_run,
     find,
     lock,
     new_session_id,
@@ -150,7 +151,9 @@ class RuntimeSession:
                 raise
             await _begin(self, session, taken, *given_by_config(self.config, session))
 
-    async def resume(self, name: str = "", answers: Mapping[str, str] | None = None) -> ResumedSession:
+    async def resume(
+        self, name: str = "", answers: Mapping[str, str] | None = None, *, is_run: bool = False
+    ) -> ResumedSession:
         """Resume another session: the one whose id begins with `name`, or the latest of this workspace.
 
         Its conversation comes back, with its URLs, labels and grants. The listeners receive a notice about
@@ -158,8 +161,11 @@ class RuntimeSession:
         ids of calls that the last turn left open) `turn` can resume that turn: calls without one are run
         then, and the caller knows already whose outcome is unknown.
 
+        A session that has a key is resumed by its run, and `is_run` tells that this is it. Others can resume
+        it while no run is under way, and no run resumes it afterwards.
+
         Raises:
-            LeewardError: there is no such session, or it is open elsewhere; the current session continues.
+            LeewardError: there is no such session, or it or its key is in use; the current session continues.
             RecordError: it could not be read; the current session continues.
             trio.BusyResourceError: a turn is running.
         """
@@ -168,6 +174,8 @@ class RuntimeSession:
             found = await find(self.kept.catalog, name, str(parts.places.workspace), self.session_id)
             taken = lock(self.kept.database, found.id)
             try:
+                if not is_run:
+                    await end_run(self.kept, found.id)
                 left = await take_up(self.kept, found, _fresh(parts, found.id), parts.loaded.digest)
             except BaseException:
                 taken.release()

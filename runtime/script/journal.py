@@ -86,7 +86,7 @@ class Journal:
             await self._keys.begin(self._task.digest, self.session, self._task.about)
             return
         answers = dict(self._answers(left)) if self._is_in_turn else None
-        await runtime.resume(self.session, answers)
+        await runtime.resume(self.session, answers, is_run=True)
         await _give_again(runtime)
         for number in sorted(self.record.done):
             step = self._task.steps[number - 1]

@@ -230,7 +230,7 @@ def _is_in_turn(task: KeyedTask, session: str, record: RunOnRecord, left: LeftOf
     last = record.done[max(record.done)].turn if record.done else 0
     last = begun.outcome.turn if begun is not None else last
     is_in_turn = begun is not None and left.turn == last + 1
-    if left.turn != last and not is_in_turn:
+    if record.moved or (left.turn != last and not is_in_turn):
         raise CliError(
             Exit.PRECONDITION,
             "KEY_SESSION_MOVED",

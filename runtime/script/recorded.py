@@ -20,7 +20,7 @@ from leeward.security.ports import RecordError
 from .. import slash
 from ..events import EndReason, TurnEnded, result_json
 from ..exits import CliError, Exit, Json
-from ..sessions import CallRecord
+from ..sessions import MOVED, CallRecord
 
 if TYPE_CHECKING:
     from leeward.memory.sessions import StepRecord
@@ -123,13 +123,15 @@ class OpenStep:
 class RunOnRecord:
     """What is on record of a run: the steps that are done, by their numbers, and the one that broke off.
 
-    `model` and `head` are who answered and the signed head, once it has ended.
+    `model` and `head` are who answered and the signed head, once it has ended. With `moved` its session was
+    resumed outside of it.
     """
 
     done: dict[int, StepOutcome] = field(default_factory=dict)
     open: OpenStep | None = None
     model: str = ""
     head: str | None = None
+    moved: bool = False
 
     @classmethod
     def of(cls, rows: Sequence[StepRecord]) -> RunOnRecord:
@@ -156,6 +158,8 @@ class RunOnRecord:
         match row.kind:
             case "end":
                 self.model, self.head = content["model"], content["audit_head"]
+            case kind if kind == MOVED:
+                self.moved = True
             case "done":
                 self.done[row.step], self.open = StepOutcome.of(content, row.at), None
             case "begun":

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from .keyed import CallRecord, EndedInside, LeftOff, OpenCall, left_off
     from .page import SessionRecord, page_lines, session_record
     from .store import (
+        MOVED,
         ResumedSession,
         SessionStore,
         configured,
         delete,
+        end_run,
         expire,
         find,
         fork,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "MOVED",
     "CallRecord",
     "CheckpointNotice",
     "Current",
@@ -70,6 +73,7 @@ __all__ = [
     "delete",
     "difference",
     "differences",
+    "end_run",
     "entry_json",
     "expire",
     "export_lines",
@@ -105,6 +109,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "MOVED": ".store",
+    "end_run": ".store",
     "differences": ".differences",
     "difference": ".differences",
     "session_record": ".page",

@@ -65,10 +65,12 @@ if TYPE_CHECKING:
     from ..conversation import HistorySnapshot
 
 __all__ = [
+    "MOVED",
     "ResumedSession",
     "SessionStore",
     "configured",
     "delete",
+    "end_run",
     "expire",
     "find",
     "fork",
@@ -80,6 +82,9 @@ __all__ = [
     "take_up",
     "unknown_lines",
 ]
+
+MOVED = "moved"
+"""What is on record of a run whose session was resumed by others."""
 
 _AT_ONCE = 1000  # events folded between two points at which others may run
 _MOST_UNKNOWN = 5
@@ -288,6 +293,25 @@ def lease(database: Path, digest: str, what: str) -> SessionLock:
             str(error),
             suggestion="wait for that run to end; the same command then gives its answer",
         ) from error
+
+
+async def end_run(kept: SessionStore, session: str) -> None:
+    """Put on record that a session is resumed outside of the run that has its key, if it has one.
+
+    That is there before the session can be changed, so no run takes what is allowed there for its own.
+
+    Raises:
+        CliError: the run is under way.
+        RecordError: it could not be written.
+    """
+    digest = await kept.keys.key_of(session)
+    if digest is None:
+        return
+    held = lease(kept.database, digest, f"the key of session {session}")
+    try:
+        await kept.keys.add(session, 0, MOVED, {})()
+    finally:
+        held.release()
 
 
 async def take_up(kept: SessionStore, found: Conversation, fresh: Session, digest: str) -> ResumedSession:

@@ -7,6 +7,8 @@ import time
 import pytest
 
 from chat_model import HELD, STORIES, call, say, serving
+from leeward.memory.sessions import key_digest
+from leeward.runtime.sessions import lease
 
 PLANTED = "#!/bin/sh\necho planted > planted.txt\n"
 OTHER = "[tools.shell]\nmax_jobs = 3\n"
@@ -76,3 +78,27 @@ def test_what_was_forgotten_or_taken_back_is_not_given_again(leeward, model, bro
     assert gates(ran)[6] == ["permissions"], ran.json["error"]
     assert "planted" not in (leeward.workspace / "build.sh").read_text()
     assert "docs.example.com" not in ran.json["data"]["steps"][8]["text"]
+
+
+def test_a_session_that_was_resumed_without_a_turn_is_not_mixed(leeward, broken_off):
+    """What was allowed there was not allowed to the run."""
+    again = broken_off("hold now\nplant now\n")
+    session = leeward("sessions", "list", "--output", "json").json["data"]["sessions"][0]["id"]
+    other = leeward.home / "other.leeward"
+    other.write_text("/permissions allow write *\n")
+    words = ("--script", str(other), "--resume", session)
+    held = lease(leeward.data / "leeward.db", key_digest("job"), "the run of --key job")
+    assert leeward(*words).code == 4, "the run is at work, and has not opened its session yet"
+    held.release()
+    assert leeward(*words).code == 0
+    ran = again()
+    assert (ran.code, ran.json["error"]["code"]) == (4, "KEY_SESSION_MOVED")
+    assert "planted" not in (leeward.workspace / "build.sh").read_text()
+
+
+def test_a_run_that_is_over_gives_its_answer_though_its_session_was_resumed(leeward, broken_off):
+    again = broken_off("hold now\n")
+    first = again()
+    assert leeward("-p", "ferry", "--resume", first.json["data"]["session"]).code == 0
+    (step,) = first.json["data"]["steps"]
+    assert again().json["data"]["steps"] == [step | {"recorded": True}]
