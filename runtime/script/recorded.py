@@ -67,8 +67,8 @@ class StepOutcome:
             "results": [result_row(result, mask, shown) for result in self.results],
             "turns": [turn_row(ended, mask) for ended in self.turns],
             "slash": None if self.slash is None else slash_row(self.slash, mask),
-            "value": self.value,
-            "failure": None if self.failure is None else _failure_row(self.failure),
+            "value": _masked(self.value, mask),
+            "failure": None if self.failure is None else _failure_row(self.failure, mask),
             "turn": self.turn,
         }
 
@@ -196,8 +196,8 @@ def _turn_of(row: Mapping[str, Any]) -> TurnEnded:
 
 def slash_row(result: SlashResult, mask: Mask) -> dict[str, Json]:
     """Return what a slash command answered as JSON, and the turn that it wants."""
-    data = None if result.data is None else dict(result.data)
-    turn: Sequence[str] | None = None if result.turn is None else [*result.turn]
+    data = None if result.data is None else _masked(dict(result.data), mask)
+    turn = None if result.turn is None else _masked([*result.turn], mask)
     text = mask(result.text)
     return {"text": text, "failed": result.failed, "exit": result.exit, "data": data, "turn": turn}
 
@@ -207,8 +207,20 @@ def _slash_of(row: Mapping[str, Any]) -> SlashResult:
     return slash.SlashResult(row["text"], turn, row["exit"], row["failed"], data=row["data"])
 
 
-def _failure_row(error: CliError) -> dict[str, Json]:
-    return {**error.error(), "exit": int(error.exit)}
+def _failure_row(error: CliError, mask: Mask) -> dict[str, Json]:
+    kept = {name: _masked(value, mask) for name, value in error.error().items()}
+    return {**kept, "exit": int(error.exit)}
+
+
+def _masked(value: Json, mask: Mask) -> Json:
+    """Return a value of JSON with a mask over each text in it, names among them."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        return {mask(name): _masked(child, mask) for name, child in value.items()}
+    if isinstance(value, Sequence):
+        return [_masked(child, mask) for child in value]
+    return value
 
 
 def _failure_of(row: Mapping[str, Any]) -> CliError:

@@ -20,6 +20,7 @@ from leeward.security.session import Decided
 RULES = '[[permissions.rules]]\ntool = "*"\naction = "allow"\n'
 APPEND = "printf 'x\\n' >> lines"
 DAY = 86_400
+TOKEN = "ghp_" + "A1b2" * 9
 
 
 @pytest.fixture
@@ -129,6 +130,25 @@ def test_an_answer_in_a_form_is_given_again(leeward, keyed, released):
     first, again = keyed(*words, key="good"), keyed(*words, key="good")
     assert (again.code, again.json["data"]["value"]) == (0, "seven")
     assert keyed(*words, key="good", output="text").out == '"seven"\n'
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer", "code"),
+    [("string", f'"{TOKEN}"', 0), ("object", f'{{"{TOKEN}": ["{TOKEN}"]}}', 0), ("integer", f'"{TOKEN}"', 1)],
+)
+def test_what_is_recorded_holds_no_secrets(leeward, keyed, released, schema, answer, code):
+    form = leeward.home / "form.json"
+    form.write_text(json.dumps({"type": schema, "enum": [7]} if code else {"type": schema}))
+    STORIES["token"] = [[say(answer)]]
+    words = ("-p", "token now", "--output-schema", str(form))
+    assert keyed(*words).code == code
+    with closing(sqlite3.connect(leeward.data / "leeward.db")) as connection:
+        rows = connection.execute("SELECT content FROM keyed_step").fetchall()
+    assert rows and not any(TOKEN in content for (content,) in rows)
+    again = keyed(*words)
+    assert again.code == code and TOKEN not in again.out
+    if not code:
+        assert "[REDACTED:" in json.dumps(again.json["data"]["value"])
 
 
 def test_a_turn_that_ran_out_of_time_is_resumed(leeward, keyed, model):
