@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
 
 from chat_model import HELD, STORIES, call, say, serving
+from leeward.memory.audit import event_of
+from leeward.runtime.script.journal import _with_loose
+from leeward.runtime.sessions import OpenCall
+from leeward.security.call import ToolCall
 
 RULES = '[[permissions.rules]]\ntool = "*"\naction = "allow"\n'
 SCOUT = "---\ndescription: Does things.\ntools: '*'\nautonomy: full\n---\nYou do what you are asked for.\n"
@@ -61,3 +66,24 @@ def test_a_call_that_never_ran_is_not_taken_for_one_of_a_sub_agent(leeward, kill
     agent, shell = (one["content"] for one in model.requests[-1]["messages"] if one["role"] == "tool")
     assert "came to its end" not in shell
     assert ("not to be done again" in agent and "1 × shell (ok)" in agent) == (answer == "skip")
+
+
+async def test_a_call_that_was_not_written_down_is_found_by_its_hash(sessions, tmp_path):
+    """Two calls of one tool may both be open; which of them was decided, their arguments tell."""
+    async with sessions.session(tmp_path) as runtime:
+        for name in ("a", "b"):
+            (runtime.places.workspace / name).write_text(name)
+            await runtime.call("read", {"path": name})
+        decided = [event_of(row.kind, row.body) for row in await sessions.rows(runtime, "decision")]
+        known = [OpenCall(ToolCall(one.call, "read", ""), "ended", decided=one) for one in decided]
+
+        def found(arguments, tool="read"):
+            asked, loose = ToolCall("m1", tool, arguments), [*known]
+            one = _with_loose(runtime, OpenCall(asked, None, has_begun=False), loose)
+            assert one.call is asked and len(loose) == 2 - one.has_begun
+            return one.decided and json.loads(one.decided.arguments)["path"]
+
+        assert found('{"path": "b"}') == "b"
+        assert found('{"path": "c"}') is None
+        assert found('{"path": "[REDACTED:token:1234]"}') == "a", "nobody can tell what it was"
+        assert found('{"path": "b"}', tool="list_directory") is None
