@@ -79,6 +79,7 @@ __all__ = [
     "RuntimeSettings",
     "SessionOptions",
     "SessionSettings",
+    "resume_run",
 ]
 
 
@@ -151,9 +152,7 @@ class RuntimeSession:
                 raise
             await _begin(self, session, taken, *given_by_config(self.config, session))
 
-    async def resume(
-        self, name: str = "", answers: Mapping[str, str] | None = None, *, is_run: bool = False
-    ) -> ResumedSession:
+    async def resume(self, name: str = "", answers: Mapping[str, str] | None = None) -> ResumedSession:
         """Resume another session: the one whose id begins with `name`, or the latest of this workspace.
 
         Its conversation comes back, with its URLs, labels and grants. The listeners receive a notice about
@@ -161,31 +160,14 @@ class RuntimeSession:
         ids of calls that the last turn left open) `turn` can resume that turn: calls without one are run
         then, and the caller knows already whose outcome is unknown.
 
-        A session that has a key is resumed by its run, and `is_run` tells that this is it. Others can resume
-        it while no run is under way, and no run resumes it afterwards.
+        The session of a key can be resumed while no run of the key is under way; no run resumes it afterwards.
 
         Raises:
             LeewardError: there is no such session, or it or its key is in use; the current session continues.
             RecordError: it could not be read; the current session continues.
             trio.BusyResourceError: a turn is running.
         """
-        with self._alone:
-            parts = self._parts
-            found = await find(self.kept.catalog, name, str(parts.places.workspace), self.session_id)
-            taken = lock(self.kept.database, found.id)
-            try:
-                if not is_run:
-                    await end_run(self.kept, found.id)
-                left = await take_up(self.kept, found, _fresh(parts, found.id), parts.loaded.digest)
-            except BaseException:
-                taken.release()
-                raise
-            given = given_by_config(self.config, left.session) if left.lapsed else ()
-            await _begin(self, left.session, taken, *left.events, *given, left=left, answers=answers)
-            await self.conversation.store()
-            for line in (*left.notices, *(left.unknown if answers is None else ())):
-                self._relay.tell_once(line)
-            return left
+        return await _resumed(self, name, answers, is_run=False)
 
     async def clear(self) -> None:
         """Forget the conversation, URLs, labels, grants and repeat counters; keep everything else.
@@ -464,6 +446,35 @@ def _relay_to(listener: Callable[[RunEvent], None] | None) -> EventRelay:
 def _fresh(parts: Components, session: str) -> Session:
     """Return a session without a past."""
     return Session(session, parts.policy, now=parts.ports.clock.now(), key=parts.shared.key)
+
+
+async def resume_run(
+    runtime: RuntimeSession, session: str, answers: Mapping[str, str] | None
+) -> ResumedSession:
+    """Resume the session of a key for the run that holds the key; otherwise as `RuntimeSession.resume`."""
+    return await _resumed(runtime, session, answers, is_run=True)
+
+
+async def _resumed(
+    runtime: RuntimeSession, name: str, answers: Mapping[str, str] | None, *, is_run: bool
+) -> ResumedSession:
+    with runtime._alone:
+        parts = runtime._parts
+        found = await find(runtime.kept.catalog, name, str(parts.places.workspace), runtime.session_id)
+        taken = lock(runtime.kept.database, found.id)
+        try:
+            if not is_run:
+                await end_run(runtime.kept, found.id)
+            left = await take_up(runtime.kept, found, _fresh(parts, found.id), parts.loaded.digest)
+        except BaseException:
+            taken.release()
+            raise
+        given = given_by_config(runtime.config, left.session) if left.lapsed else ()
+        await _begin(runtime, left.session, taken, *left.events, *given, left=left, answers=answers)
+        await runtime.conversation.store()
+        for line in (*left.notices, *(left.unknown if answers is None else ())):
+            runtime._relay.tell_once(line)
+        return left
 
 
 async def _begin(

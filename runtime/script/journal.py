@@ -19,6 +19,7 @@ from leeward.security.ports import RecordError
 from leeward.security.text import redact_text
 
 from .. import slash
+from ..app import resume_run
 from ..events import CallEnded, CallStarted, EndReason, RunEvent, TurnEnded
 from ..sessions import still_given
 from .keyed import FoundRun, KeyedTask, is_once_only
@@ -86,7 +87,7 @@ class Journal:
             await self._keys.begin(self._task.digest, self.session, self._task.about)
             return
         answers = dict(self._answers(left)) if self._is_in_turn else None
-        await runtime.resume(self.session, answers, is_run=True)
+        await resume_run(runtime, self.session, answers)
         await _give_again(runtime)
         for number in sorted(self.record.done):
             step = self._task.steps[number - 1]
