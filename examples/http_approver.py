@@ -1,4 +1,4 @@
-r"""Have questions answered over HTTP: whoever has the key sees what waits, and answers it.
+r"""Have questions answered over HTTP: whoever has the key gives work, sees what waits, and answers it.
 
     APPROVER_KEY=… uvicorn --factory http_approver:make_app
     curl http://127.0.0.1:8000/questions -H "Authorization: Bearer $APPROVER_KEY"
@@ -55,7 +55,7 @@ def make_app(key: str = "", **options: Any) -> FastAPI:
 
     app = FastAPI(lifespan=lifespan)
 
-    @app.post("/turns")
+    @app.post("/turns", dependencies=[Depends(person)])
     async def turn(prompt: Prompt, request: Request) -> dict[str, str]:
         async with request.app.state.runtime.session() as session:
             return {"session": session.session_id, "answer": (await session.turn(prompt.text)).text}

@@ -160,7 +160,7 @@ class RuntimeSession:
         ids of calls that the last turn left open) `turn` can resume that turn: calls without one are run
         then, and the caller knows already whose outcome is unknown.
 
-        The session of a key can be resumed while no run of the key is under way; no run resumes it afterwards.
+        The session of a key can be resumed while no run of the key is under way; none resumes it afterwards.
 
         Raises:
             LeewardError: there is no such session, or it or its key is in use; the current session continues.

@@ -128,6 +128,7 @@ class AsyncioRuntime(AsyncioSession):
     def __init__(self, portal: Portal, runtime: Runtime) -> None:
         super().__init__(portal, runtime)
         self._runtime = runtime
+        self._questions: set[PendingQuestions] = set()
 
     @classmethod
     @asynccontextmanager
@@ -141,13 +142,17 @@ class AsyncioRuntime(AsyncioSession):
             _held(portal, partial(Runtime.open, **_from_loop(options))) as runtime,
         ):
             opened = cls(portal, runtime)
-            opened._keeps_refusals_of(options.get("approver"))
-            yield opened
+            try:
+                opened._keep_refusals_of(options.get("approver"))
+                yield opened
+            finally:
+                for questions in opened._questions:
+                    questions.take_back()
 
     @asynccontextmanager
     async def session(self, **options: Unpack[SessionOptions]) -> AsyncGenerator[AsyncioSession, None]:
         """Begin another session beside the first; the options are those of `leeward.Runtime.session`."""
-        self._keeps_refusals_of(options.get("approver"))
+        self._keep_refusals_of(options.get("approver"))
         async with _held(self._portal, partial(self._runtime.session, **_from_loop(options))) as session:
             yield AsyncioSession(self._portal, session)
 
@@ -158,9 +163,10 @@ class AsyncioRuntime(AsyncioSession):
         note = self._runtime.note_refused_answer
         await self._do(partial(note, why, session=session, call=call, digest=digest, how=how))
 
-    def _keeps_refusals_of(self, approver: object) -> None:
+    def _keep_refusals_of(self, approver: object) -> None:
         if isinstance(approver, PendingQuestions):
-            approver.refusals = self
+            approver.hand_to(self)
+            self._questions.add(approver)
 
 
 class _LoopApprover:

@@ -98,7 +98,7 @@ class _Held:
 class PendingQuestions:
     """An approver for `leeward.aio` whose questions wait for an answer from elsewhere.
 
-    Its methods are called in the loop of the runtime it was handed to.
+    Its methods are called in the loop of the runtime it was handed to, which is one at a time.
     """
 
     def __init__(
@@ -114,7 +114,22 @@ class PendingQuestions:
         self._tell = tell
         self._held: OrderedDict[bytes, _Held] = OrderedDict()
         self._unknown = 0
-        self.refusals: RefusalRecord | None = None
+        self._refusals: RefusalRecord | None = None
+        self._is_taken = False
+
+    def hand_to(self, runtime: RefusalRecord) -> None:
+        """Have refused answers put on record by a runtime, which does this when it gets its approver.
+
+        Raises:
+            RuntimeError: another runtime has these questions, and is still open.
+        """
+        if self._is_taken and self._refusals is not runtime:
+            raise RuntimeError("these questions are another runtime's; each runtime needs its own")
+        self._refusals, self._is_taken = runtime, True
+
+    def take_back(self) -> None:
+        """Let another runtime have the questions: the one that had them is closed."""
+        self._is_taken = False
 
     @property
     def open(self) -> tuple[PendingQuestion, ...]:
@@ -163,7 +178,7 @@ class PendingQuestions:
         held.answered.set_result(DetailedAnswer(_ANSWERS[answer], how, words))
 
     async def _refuse(self, why: str, held: _Held | None, name: str) -> None:
-        if self.refusals is None:
+        if self._refusals is None:
             raise RuntimeError("hand these questions to leeward.aio.Runtime.open as its approver first")
         if held is None:
             self._unknown += 1
@@ -176,7 +191,7 @@ class PendingQuestions:
         how = name if noted[0] < noted[1] else f"{name}; further ones like it are not recorded"
         of = held.pending if held is not None else None
         with suppress(PortalClosed):
-            await self.refusals.note_refused_answer(
+            await self._refusals.note_refused_answer(
                 why,
                 session=of.session if of is not None else "",
                 call=of.call if of is not None else None,

@@ -49,8 +49,15 @@ class Job(Generic[T]):
 
     def cancel(self) -> None:
         """Cancel the task; to be called from any thread, and without effect once it has ended."""
-        with suppress(PortalClosed):
+        try:
             self._portal.soon(self._scope.cancel)
+        except PortalClosed:
+            self.forget()
+
+    def forget(self) -> None:
+        """End the wait for a task that does not exist: a forked child has the job, and not its thread."""
+        if not self.future.done():
+            self.future.set_exception(JobCancelled())
 
     async def run(self) -> None:
         """Do the work; called by the portal, in its thread."""
@@ -72,6 +79,7 @@ class Portal:
     def __init__(self) -> None:
         self._ready: Future[tuple[trio.lowlevel.TrioToken, trio.Nursery]] = Future()
         self._stop = trio.Event()
+        self._process = os.getpid()
         # A daemon: a program that ends without closing its runtime still ends.
         self._thread = threading.Thread(target=trio.run, args=(self._serve,), name="leeward", daemon=True)
         self._thread.start()
@@ -91,8 +99,10 @@ class Portal:
         """Call a function in the trio thread.
 
         Raises:
-            PortalClosed: the thread has ended.
+            PortalClosed: the thread has ended, or is that of the process that this one was forked from.
         """
+        if self._process != os.getpid():
+            raise PortalClosed("a forked process cannot use the runtime of its parent; open one in it")
         try:
             self._token.run_sync_soon(function, *args)
         except trio.RunFinishedError:
@@ -124,8 +134,11 @@ class Held(Generic[T]):
 
     def leave(self) -> Future[None]:
         """Leave the context; the future is done once it was left."""
-        with suppress(PortalClosed):
+        try:
             self._portal.soon(self._leave.set)
+        except PortalClosed:
+            if not self.job.future.done():
+                self.job.future.set_result(None)  # in a forked child, there is nothing to leave
         return self.job.future
 
     async def _hold(self) -> None:

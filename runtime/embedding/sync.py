@@ -9,6 +9,7 @@ is raised once that has ended.
 
 from __future__ import annotations
 
+import math
 import queue
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
@@ -175,6 +176,10 @@ def open_blocking(
     return BlockingRuntime.open(**options)
 
 
+# Trio's own limit is for work: questions that wait for a person must not hold up everything else.
+_PERSONS = trio.CapacityLimiter(math.inf)
+
+
 class _ThreadApprover:
     """Asks an approver that blocks, from trio."""
 
@@ -182,8 +187,9 @@ class _ThreadApprover:
         self._approver = approver
 
     async def ask(self, question: Question) -> Reply:
-        """Return the answer; of a call that is cancelled meanwhile, nobody waits for it."""
-        return await trio.to_thread.run_sync(self._approver.ask, question, abandon_on_cancel=True)
+        """Return the answer; if the call is cancelled meanwhile, the thread is abandoned."""
+        ask = self._approver.ask
+        return await trio.to_thread.run_sync(ask, question, abandon_on_cancel=True, limiter=_PERSONS)
 
 
 def _from_thread(options: Mapping[str, Any]) -> dict[str, Any]:

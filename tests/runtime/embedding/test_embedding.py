@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
@@ -247,6 +249,28 @@ def test_a_person_who_is_asked_without_a_loop(opened):
         assert runtime.call("send", {"text": "no"}).outcome.status is Status.DENIED
 
 
+def test_questions_that_wait_hold_up_no_other_work(opened):
+    answer, waiting = threading.Event(), threading.Semaphore(0)
+
+    class Person:
+        def ask(self, question):
+            waiting.release()
+            answer.wait(30)
+            return Answer.NO
+
+    config = {**CONFIG, "permissions.autonomy": "supervised"}
+    many = 45  # more than the threads that trio has for work
+    with leeward.sync.open(**opened("at work", config=config)) as runtime, ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(many))
+        stack.callback(answer.set)
+        for _ in range(many):
+            session = stack.enter_context(runtime.session(approver=Person()))
+            pool.submit(session.call, "send", {"text": "x"})
+        for _ in range(many):
+            assert waiting.acquire(timeout=30)
+        assert runtime.turn("hi").text == "at work"
+
+
 def test_ctrl_c_in_a_script_cancels_what_it_waits_for(opened):
     class Interrupts(Says):
         async def _events(self, reply):
@@ -321,9 +345,23 @@ def test_the_plain_api_says_where_it_belongs():
 
 
 def test_a_forked_child_has_a_thread_of_its_own(opened):
+    with leeward.sync.open(**opened("parent")):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            os._exit(portal._portal is not None or portal._users)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_forked_child_is_told_that_the_runtime_is_its_parents(opened):
     with leeward.sync.open(**opened("parent")) as runtime:
         child = os.fork()
         if child == 0:
-            os._exit(portal._portal is not None or portal._users)
+            signal.alarm(20)
+            try:
+                runtime.turn("hi")
+            except RuntimeError as error:
+                os._exit("forked" not in str(error))
+            os._exit(1)
         assert os.waitpid(child, 0)[1] == 0
         assert runtime.turn("hi").text == "parent"

@@ -290,6 +290,22 @@ def test_questions_that_no_runtime_has_say_so():
         asyncio.run(PendingQuestions().answer("token", "digest", "yes"))
 
 
+def test_questions_belong_to_one_open_runtime(asked, tmp_path):
+    other = {"places": HELD.places(tmp_path / "other"), "provider": HELD.Says()}
+
+    async def program():
+        async with asked(PendingQuestions()) as at:
+            async with at.runtime.session(approver=at.questions):
+                pass
+            with pytest.raises(RuntimeError, match="each runtime needs its own"):
+                async with leeward.aio.Runtime.open(approver=at.questions, **other):
+                    pass
+        async with leeward.aio.Runtime.open(approver=at.questions, **other):
+            pass
+
+    asyncio.run(program())
+
+
 def test_the_example_over_http(tmp_path):
     SENT.clear()
     example = load_module(ROOT / "examples" / "http_approver.py")
@@ -299,7 +315,7 @@ def test_the_example_over_http(tmp_path):
     person = {"headers": {"Authorization": "Bearer a key"}}
 
     async def answered(client, answer):
-        turn = asyncio.create_task(client.post("/turns", json={"text": "send it"}))
+        turn = asyncio.create_task(client.post("/turns", json={"text": "send it"}, **person))
         while not (waiting := (await client.get("/questions", **person)).json()):
             await asyncio.sleep(0.01)
         given = {"token": waiting[0]["token"], "answer": answer}
@@ -320,6 +336,8 @@ def test_the_example_over_http(tmp_path):
         ):
             for header in ({}, {"Authorization": "Bearer "}, {"Authorization": "Bearer another"}):
                 assert (await client.get("/questions", headers=header)).status_code == 401
+                asks = await client.post("/turns", json={"text": "send it"}, headers=header)
+                assert asks.status_code == 401
             assert await answered(client, "yes") == "sent"
             assert await answered(client, "no") == "not sent"
 
