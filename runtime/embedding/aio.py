@@ -33,7 +33,7 @@ from leeward.security.url import Provenance
 from ..app import Runtime, RuntimeOptions, RuntimeSession, SessionOptions
 from ..events import RunEvent, TurnEnded
 from ..sessions import ResumedSession
-from .pending import PendingQuestions
+from .pending import PendingQuestions, hand_to, take_back
 from .portal import Held, Job, Portal, acquire, pump, release
 
 __all__ = ["AsyncioApprover", "AsyncioRuntime", "AsyncioSession"]
@@ -147,7 +147,7 @@ class AsyncioRuntime(AsyncioSession):
                 yield opened
             finally:
                 for questions in opened._questions:
-                    questions.take_back()
+                    take_back(questions)
 
     @asynccontextmanager
     async def session(self, **options: Unpack[SessionOptions]) -> AsyncGenerator[AsyncioSession, None]:
@@ -165,7 +165,7 @@ class AsyncioRuntime(AsyncioSession):
 
     def _keep_refusals_of(self, approver: object) -> None:
         if isinstance(approver, PendingQuestions):
-            approver.hand_to(self)
+            hand_to(self, approver)
             self._questions.add(approver)
 
 

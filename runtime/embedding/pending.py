@@ -35,7 +35,7 @@ from leeward.security.text import visible
 
 from .portal import PortalClosed
 
-__all__ = ["AnswerRefused", "PendingQuestion", "PendingQuestions"]
+__all__ = ["AnswerRefused", "PendingQuestion", "PendingQuestions", "hand_to", "take_back"]
 
 _ANSWERS = {"yes": Answer.YES, "no": Answer.NO}
 _LONGEST_NAME = 80
@@ -117,20 +117,6 @@ class PendingQuestions:
         self._refusals: RefusalRecord | None = None
         self._is_taken = False
 
-    def hand_to(self, runtime: RefusalRecord) -> None:
-        """Have refused answers put on record by a runtime, which does this when it gets its approver.
-
-        Raises:
-            RuntimeError: another runtime has these questions, and is still open.
-        """
-        if self._is_taken and self._refusals is not runtime:
-            raise RuntimeError("these questions are another runtime's; each runtime needs its own")
-        self._refusals, self._is_taken = runtime, True
-
-    def take_back(self) -> None:
-        """Let another runtime have the questions: the one that had them is closed."""
-        self._is_taken = False
-
     @property
     def open(self) -> tuple[PendingQuestion, ...]:
         """The questions that wait, the oldest first."""
@@ -203,6 +189,22 @@ class PendingQuestions:
         over = [key for key, held in self._held.items() if held.is_over]
         for key in over[: max(0, len(over) - _REMEMBERED)]:
             del self._held[key]
+
+
+def hand_to(runtime: RefusalRecord, questions: PendingQuestions) -> None:
+    """Have refused answers put on record by the runtime that the questions are of.
+
+    Raises:
+        RuntimeError: another runtime has these questions, and is still open.
+    """
+    if questions._is_taken and questions._refusals is not runtime:
+        raise RuntimeError("these questions are another runtime's; each runtime needs its own")
+    questions._refusals, questions._is_taken = runtime, True
+
+
+def take_back(questions: PendingQuestions) -> None:
+    """Let another runtime have the questions: the one that had them is closed."""
+    questions._is_taken = False
 
 
 def _key(token: str) -> bytes:
