@@ -463,9 +463,9 @@ async def _resumed(
         found = await find(runtime.kept.catalog, name, str(parts.places.workspace), runtime.session_id)
         taken = lock(runtime.kept.database, found.id)
         try:
+            left = await take_up(runtime.kept, found, _fresh(parts, found.id), parts.loaded.digest)
             if not is_run:
                 await end_run(runtime.kept, found.id)
-            left = await take_up(runtime.kept, found, _fresh(parts, found.id), parts.loaded.digest)
         except BaseException:
             taken.release()
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -42,7 +43,14 @@ SKILL_LEVELS = "skills.json"
 SKILLS_FOLDER, WORKSPACE_SKILLS = "skills", ".agents/skills"
 """The folders of skills below the configuration folder and below a workspace."""
 
-__all__ = ["SKILLS_FOLDER", "SKILL_LEVELS", "WORKSPACE_SKILLS", "to_policy", "workspace_question"]
+__all__ = [
+    "SKILLS_FOLDER",
+    "SKILL_LEVELS",
+    "WORKSPACE_SKILLS",
+    "guarded",
+    "to_policy",
+    "workspace_question",
+]
 
 
 def to_policy(
@@ -86,6 +94,18 @@ def to_policy(
         sandbox=_sandboxing(config),
         secrets=_lent_secrets(config),
         hooks=_call_hooks(config),
+    )
+
+
+def guarded(policy: Policy, loaded: Loaded, *, data_dir: Path, config_dir: Path) -> Policy:
+    """Return a policy under which the files of one more configuration are secret and protected, too."""
+    workspace = Path(policy.workspace)
+    secret = _secret_files(loaded.config, workspace, data_dir, config_dir)
+    protected = [*secret, config_dir, *_protected_files(loaded, workspace)]
+    return replace(
+        policy,
+        secret_paths=tuple(dict.fromkeys((*policy.secret_paths, *_both_names(secret)))),
+        protected_paths=tuple(dict.fromkeys((*policy.protected_paths, *_both_names(protected)))),
     )
 
 

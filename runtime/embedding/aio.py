@@ -231,7 +231,7 @@ async def _acquired() -> AsyncGenerator[Portal, None]:
         yield acquiring.result()
     finally:
         if acquiring.exception() is None:
-            await _settled(loop.run_in_executor(None, release))
+            await _settled(loop.run_in_executor(None, release, acquiring.result()))
 
 
 @asynccontextmanager

@@ -180,10 +180,15 @@ def acquire() -> Portal:
         return _portal
 
 
-def release() -> None:
-    """Give the portal back; the last caller waits until its thread has ended."""
+def release(portal: Portal) -> None:
+    """Give the portal back; the last caller waits until its thread has ended.
+
+    A forked child has nothing to give back of what its parent acquired.
+    """
     global _portal, _users  # noqa: PLW0603 - see above
     with _lock:
+        if portal is not _portal:
+            return
         _users -= 1
         if _users == 0 and _portal is not None:
             ended, _portal = _portal, None

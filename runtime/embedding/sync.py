@@ -153,7 +153,7 @@ class BlockingRuntime(BlockingSession):
             with _held(portal, partial(Runtime.open, **_from_thread(options))) as runtime:
                 yield cls(portal, runtime)
         finally:
-            release()
+            release(portal)
 
     @contextmanager
     def session(self, **options: Unpack[BlockingSessionOptions]) -> Iterator[BlockingSession]:

@@ -51,7 +51,7 @@ def found_file(name: str, policy: Policy, secrets: AbstractSet[str]) -> FoundFil
         found = None  # a folder on the way to it is missing
     except (ToolError, OSError, ValueError) as error:
         return FoundFile(refused=f"it cannot be looked at: {getattr(error, 'strerror', None) or error}")
-    if found is None and os.path.lexists(path):
+    if found is None and (real != path or os.path.lexists(path)):
         return FoundFile(refused="a link that leads to nothing")
     return found
 

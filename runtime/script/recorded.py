@@ -8,6 +8,7 @@ What a model wrote is kept without the secrets in it, like the conversation; res
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -213,14 +214,15 @@ def _failure_row(error: CliError, mask: Mask) -> dict[str, Json]:
 
 
 def _masked(value: Json, mask: Mask) -> Json:
-    """Return a value of JSON with a mask over each text in it, names among them."""
+    """Return a value of JSON with a mask over each text and number in it, names among them."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):
         return {mask(name): _masked(child, mask) for name, child in value.items()}
     if isinstance(value, Sequence):
         return [_masked(child, mask) for child in value]
-    return value
+    written = json.dumps(value)
+    return value if mask(written) == written else mask(written)
 
 
 def _failure_of(row: Mapping[str, Any]) -> CliError:

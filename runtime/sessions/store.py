@@ -86,6 +86,7 @@ __all__ = [
 MOVED = "moved"
 """What is on record of a run whose session was resumed by others."""
 
+_SAME_COMMAND = "wait for that run to end; the same command then gives its answer"
 _AT_ONCE = 1000  # events folded between two points at which others may run
 _MOST_UNKNOWN = 5
 _ALL = 1_000_000_000
@@ -277,7 +278,7 @@ def lock(database: Path, session: str) -> SessionLock:
         ) from error
 
 
-def lease(database: Path, digest: str, what: str) -> SessionLock:
+def lease(database: Path, digest: str, what: str, way_out: str = _SAME_COMMAND) -> SessionLock:
     """Take the right to run what has a key, which is one of the sessions of a database.
 
     Raises:
@@ -287,12 +288,7 @@ def lease(database: Path, digest: str, what: str) -> SessionLock:
     try:
         return key_lock(database, digest, what)
     except SessionInUse as error:
-        raise CliError(
-            Exit.PRECONDITION,
-            "KEY_IN_USE",
-            str(error),
-            suggestion="wait for that run to end; the same command then gives its answer",
-        ) from error
+        raise CliError(Exit.PRECONDITION, "KEY_IN_USE", str(error), suggestion=way_out) from error
 
 
 async def end_run(kept: SessionStore, session: str) -> None:
@@ -307,7 +303,8 @@ async def end_run(kept: SessionStore, session: str) -> None:
     digest = await kept.keys.key_of(session)
     if digest is None:
         return
-    held = lease(kept.database, digest, f"the key of session {session}")
+    way_out = f"wait for that run to end, or go on from a copy: leeward sessions fork {session}"
+    held = lease(kept.database, digest, f"the key of session {session}", way_out)
     try:
         await kept.keys.add(session, 0, MOVED, {})()
     finally:

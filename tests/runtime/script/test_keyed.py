@@ -14,6 +14,8 @@ from chat_model import HELD, STORIES, call, say, serving
 from leeward.memory.audit import AuditLogger
 from leeward.memory.sessions import KeyedRuns
 from leeward.runtime.clock import SystemClock
+from leeward.runtime.script.recorded import slash_row
+from leeward.runtime.slash import SlashResult
 from leeward.security.ports import RecordError
 from leeward.security.session import Decided
 
@@ -134,7 +136,11 @@ def test_an_answer_in_a_form_is_given_again(leeward, keyed, released):
 
 @pytest.mark.parametrize(
     ("schema", "answer", "code"),
-    [("string", f'"{TOKEN}"', 0), ("object", f'{{"{TOKEN}": ["{TOKEN}"]}}', 0), ("integer", f'"{TOKEN}"', 1)],
+    [
+        ("string", f'"{TOKEN}"', 0),
+        ("object", f'{{"{TOKEN}": ["{TOKEN}"]}}', 0),
+        ("integer", f'"{TOKEN}"', 1),
+    ],
 )
 def test_what_is_recorded_holds_no_secrets(leeward, keyed, released, schema, answer, code):
     form = leeward.home / "form.json"
@@ -415,3 +421,12 @@ def test_a_record_that_was_damaged_is_an_error(leeward, keyed, released):
         connection.execute("UPDATE keyed_step SET content = '{}' WHERE kind = 'done'")
     ran = keyed("-p", "append")
     assert (ran.code, ran.json["error"]["code"], lines(leeward)) == (1, "STORAGE_ERROR", 1)
+
+
+def test_a_number_that_is_a_secret_is_none_on_record():
+    def mask(text):
+        return text.replace("48151623421", "[REDACTED:known-secret:c18e]")
+
+    data = {"pin": 48151623421, "others": [7, 1.5, True, None]}
+    row = slash_row(SlashResult("", data=data), mask)
+    assert row["data"] == {"pin": "[REDACTED:known-secret:c18e]", "others": [7, 1.5, True, None]}

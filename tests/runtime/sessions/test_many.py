@@ -10,6 +10,7 @@ import trio
 
 from leeward.runtime.app import Runtime
 from leeward.runtime.config import ConfigError
+from leeward.security.call import Status
 from leeward.security.kinds import Effect
 from leeward.security.permissions import Always
 from leeward.security.ports import Answer, Question, Reply
@@ -185,6 +186,42 @@ async def test_a_session_has_values_of_its_own_over_those_of_its_runtime(tmp_pat
         with pytest.raises(ConfigError, match=r"tools\.nothing: unknown key"):
             async with runtime.session(config={"tools.nothing": 1}):
                 pass
+
+
+async def test_secret_files_of_the_runtime_are_secret_in_each_session(tmp_path: Path) -> None:
+    ws = tmp_path.resolve() / "workspace"
+    ws.mkdir()
+    of_runtime = f"""
+[storage]
+path = "{ws}/own.db"
+[[llm.providers]]
+name = "work"
+base_url = "https://llm.example/v1"
+api_key_file = "{ws}/key.txt"
+[secrets.TOKEN]
+file = "{ws}/token.txt"
+hosts = ["a.example"]
+"""
+    names = ("own.db", "own.db-wal", "key.txt", "token.txt")
+    for name in names:
+        (ws / name).write_text("made-up-value-1234\n", encoding="utf-8")
+        (ws / name).chmod(0o600)
+    file = tmp_path / "other.toml"
+    file.write_text('[permissions]\nautonomy = "full"\n' + CONFIG, encoding="utf-8")
+    without = {"storage.path": "", "llm.providers": [], "secrets": {}, "permissions.autonomy": "full"}
+    async with session(tmp_path, CONFIG + of_runtime, workspace=ws) as runtime:
+        for config in (None, {}, without, file):
+            async with runtime.session(config=config, workspace=ws) as at:
+                for name in names:
+                    assert verdict(await at.call("read", {"path": name})) == ("denied", "paths"), (
+                        config,
+                        name,
+                    )
+                    written = await at.call("write", {"path": name, "content": "x"})
+                    assert written.outcome.status is Status.DENIED, (config, name)
+                line = f"printf x >> {names[0]}"
+                assert (await at.call("shell", {"command": line})).outcome.status is not Status.OK, config
+    assert all((ws / name).read_text(encoding="utf-8") == "made-up-value-1234\n" for name in names[1:])
 
 
 async def test_a_loaded_configuration_takes_no_values_beside_it(tmp_path: Path) -> None:
