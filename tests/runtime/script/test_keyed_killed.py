@@ -109,6 +109,8 @@ def test_killed_at_a_few_points_nothing_finished_runs_twice(points, seed):
     points(2, seed)
 
 
+# In tens: one test may take three minutes.
 @pytest.mark.slow
-def test_killed_at_fifty_points_nothing_finished_runs_twice(points):
-    points(50, 3)
+@pytest.mark.parametrize("seed", range(3, 8))
+def test_killed_at_fifty_points_nothing_finished_runs_twice(points, seed):
+    points(10, seed)
