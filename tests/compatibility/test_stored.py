@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import tomllib
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def test_the_audit_is_gone_on_with_in_one_chain(moved, expected) -> None:
 
 
 def test_a_changed_record_of_the_earlier_version_is_still_found(moved) -> None:
-    with sqlite3.connect(moved.data / "leeward.db") as database:
+    with closing(sqlite3.connect(moved.data / "leeward.db")) as database, database:
         changed = (
             "UPDATE audit SET body = replace(body, 'grounding', 'nobody') WHERE kind = 'decision' AND body "
             "LIKE '%grounding%'"

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import uuid
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -128,7 +129,7 @@ def test_a_command_that_takes_too_much_memory_is_told_and_on_record_as_that(leew
     ran = leeward(*shell(f"{sys.executable} -I -S hog.py"), "--output", "json")
     assert ran.json["error"]["code"] == "LIMIT_EXCEEDED", ran.json
     assert "more than 64.0 MiB of memory ([tools.shell] memory" in ran.json["error"]["message"]
-    with sqlite3.connect(leeward.data / "leeward.db") as database:
+    with closing(sqlite3.connect(leeward.data / "leeward.db")) as database, database:
         (body,) = database.execute("SELECT body FROM audit WHERE kind = 'outcome'").fetchone()
     database.close()
     assert '"category":"limit_exceeded"' in body
@@ -136,7 +137,7 @@ def test_a_command_that_takes_too_much_memory_is_told_and_on_record_as_that(leew
 
 def test_doctor_finds_a_database_that_was_tampered_with(leeward):
     leeward("call", "read", '{"path": "notes.md"}')
-    with sqlite3.connect(leeward.data / "leeward.db") as database:
+    with closing(sqlite3.connect(leeward.data / "leeward.db")) as database, database:
         tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
         for name in tables:
             database.execute(f"DROP TRIGGER {name}")

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -321,5 +321,5 @@ async def test_the_signature_is_what_openssl_would_say(audit: AuditLogger, datab
     key.verify(
         bytes.fromhex(head.signature), b"leeward audit head 1\0" + f"{head.count} {head.hash}".encode()
     )
-    with sqlite3.connect(database.path) as other:
+    with closing(sqlite3.connect(database.path)) as other, other:
         assert other.execute("SELECT json_extract(body, '$.key') FROM audit").fetchone() == (head.key,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
+from contextlib import closing
 
 import pytest
 from hypothesis import example, given
@@ -166,7 +167,7 @@ async def test_words_are_words_and_never_a_query_language(catalog, transcript, w
 @example("a\ud800")
 @example("½ \u0345")
 def test_no_words_make_a_query_that_fails(words: str) -> None:
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection, connection:
         connection.execute("CREATE VIRTUAL TABLE w USING fts5(words, content='')")
         query = catalog_module._query(catalog_module._terms(words))
         if query:
@@ -328,7 +329,7 @@ async def test_every_listing_finds_its_rows_by_an_index(database) -> None:
 
 async def test_conversations_of_the_first_release_come_along(asyncio_thread, tmp_path, clock) -> None:
     path = tmp_path / "old.db"
-    with sqlite3.connect(path) as old:
+    with closing(sqlite3.connect(path)) as old, old:
         for statement in MIGRATIONS[0]:
             old.execute(statement)
         old.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -279,7 +280,7 @@ TAMPERED = ROWS["tampered"]
 def test_what_was_tampered_with_is_found_and_named(lived, how):
     leeward, _ = lived
     head = leeward("audit", "verify", "--output", "json").json["data"]["head"]
-    with sqlite3.connect(leeward.data / "leeward.db") as file:
+    with closing(sqlite3.connect(leeward.data / "leeward.db")) as file, file:
         file.execute(TAMPERED[how])
     file.close()
     ran = leeward("audit", "verify", "--head", head, "--output", "json")

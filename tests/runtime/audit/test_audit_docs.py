@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def test_the_examples_are_commands_and_queries_there_are(leeward):
     joined = PAGE.replace("\\\n", "").replace("\n     WHERE", " WHERE")
     queries = re.findall(r'sqlite3 -readonly \S+\s+"([^"]+)"', joined)
     assert len(queries) == 3
-    with sqlite3.connect(f"file:{leeward.data / 'leeward.db'}?mode=ro", uri=True) as file:
+    with closing(sqlite3.connect(f"file:{leeward.data / 'leeward.db'}?mode=ro", uri=True)) as file, file:
         for query in queries:
             file.execute(query).fetchall()
     file.close()

@@ -8,6 +8,7 @@ import json
 import math
 import re
 import sqlite3
+from contextlib import closing
 
 import pytest
 from hypothesis import example, given
@@ -39,7 +40,7 @@ def lived(leeward):
 
 
 def stored(leeward) -> list:
-    with sqlite3.connect(leeward.data / "leeward.db") as file:
+    with closing(sqlite3.connect(leeward.data / "leeward.db")) as file, file:
         found = file.execute("SELECT seq, session, kind, call, tool, body FROM audit ORDER BY seq").fetchall()
     file.close()
     return found
@@ -231,7 +232,7 @@ def test_stats_count_what_happened(lived):
 
 
 def test_other_programs_find_the_views(lived):
-    with sqlite3.connect(lived.data / "leeward.db") as file:
+    with closing(sqlite3.connect(lived.data / "leeward.db")) as file, file:
         found = {
             view: file.execute(f"SELECT * FROM {view}")
             for view in ("calls", "denials", "egress", "tools_by_failure")
