@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -43,29 +43,35 @@ SKILL_LEVELS = "skills.json"
 SKILLS_FOLDER, WORKSPACE_SKILLS = "skills", ".agents/skills"
 """The folders of skills below the configuration folder and below a workspace."""
 
-__all__ = [
-    "SKILLS_FOLDER",
-    "SKILL_LEVELS",
-    "WORKSPACE_SKILLS",
-    "guarded",
-    "to_policy",
-    "workspace_question",
-]
+__all__ = ["SKILLS_FOLDER", "SKILL_LEVELS", "WORKSPACE_SKILLS", "to_policy", "workspace_question"]
 
 
 def to_policy(
-    loaded: Loaded, *, workspace: Path, home: Path, headless: bool, data_dir: Path, config_dir: Path
+    loaded: Loaded,
+    *,
+    workspace: Path,
+    home: Path,
+    headless: bool,
+    data_dir: Path,
+    config_dir: Path,
+    also: Loaded | None = None,
 ) -> Policy:
     """Return what the person allows, as the gates see it.
 
     Secret are the data folder, the database and the key files; not to be written are these, the
-    configuration and everything it names that runs or is relied on.
+    configuration and everything it names that runs or is relied on. The files that `also` names are
+    guarded like those of `loaded`; of all else it decides nothing.
     """
     config = loaded.config
     security, tools = config.security, config.tools
     grounding = security.pre_execution_verify.url_grounding
-    secret = _secret_files(config, workspace, data_dir, config_dir)
-    protected = [*secret, config_dir, *_protected_files(loaded, workspace)]
+    guarding = [one for one in (loaded, also) if one is not None]
+    secret = _secret_files([one.config for one in guarding], workspace, data_dir, config_dir)
+    protected = [
+        *secret,
+        config_dir,
+        *chain.from_iterable(_protected_files(one, workspace) for one in guarding),
+    ]
     return Policy(
         workspace=os.path.realpath(workspace),
         home=os.path.realpath(home),
@@ -97,27 +103,16 @@ def to_policy(
     )
 
 
-def guarded(policy: Policy, loaded: Loaded, *, data_dir: Path, config_dir: Path) -> Policy:
-    """Return a policy under which the files of one more configuration are secret and protected, too."""
-    workspace = Path(policy.workspace)
-    secret = _secret_files(loaded.config, workspace, data_dir, config_dir)
-    protected = [*secret, config_dir, *_protected_files(loaded, workspace)]
-    return replace(
-        policy,
-        secret_paths=tuple(dict.fromkeys((*policy.secret_paths, *_both_names(secret)))),
-        protected_paths=tuple(dict.fromkeys((*policy.protected_paths, *_both_names(protected)))),
-    )
-
-
-def _secret_files(config: Config, workspace: Path, data_dir: Path, config_dir: Path) -> list[Path]:
+def _secret_files(configs: Iterable[Config], workspace: Path, data_dir: Path, config_dir: Path) -> list[Path]:
     """Name what no call may read, besides what is secret by its name."""
-    secret = [data_dir, config_dir / "keys", *_database_files(config)]
-    secret += [Path(provider.api_key_file) for provider in config.llm.providers if provider.api_key_file]
+    secret = [data_dir, config_dir / "keys"]
+    for config in configs:
+        secret += _database_files(config)
+        secret += [Path(one.api_key_file) for one in config.llm.providers if one.api_key_file]
+        secret += [Path(one.file) for one in config.secrets.values() if one.file]
     # What the person blocked is read by no way.
     skills = (config_dir / SKILLS_FOLDER, workspace / WORKSPACE_SKILLS)
-    secret += SkillStore(data_dir / SKILL_LEVELS).blocked(skills)
-    secret += [Path(one.file) for one in config.secrets.values() if one.file]
-    return secret
+    return [*secret, *SkillStore(data_dir / SKILL_LEVELS).blocked(skills)]
 
 
 def _protected_files(loaded: Loaded, workspace: Path) -> Iterator[Path]:

@@ -33,7 +33,7 @@ from leeward.tools.process import Kit, find_programs, git_settings, open_kit
 from .clock import SystemClock
 from .executors import configured_executors
 from .model import Model, open_model
-from .policy import guarded, to_policy
+from .policy import to_policy
 from .sandbox import histories_of, open_confinement
 from .sessions import SessionStore, keeping_of, unknown_lines
 from .storage import audit_of, open_storage, tidy
@@ -182,9 +182,15 @@ class Resources:
 
         The database, keys and secrets are those of the runtime, whatever a session's configuration names.
         """
-        folders = {"data_dir": places.data, "config_dir": places.config}
-        policy = to_policy(loaded, workspace=places.workspace, home=places.home, headless=headless, **folders)
-        return policy if loaded is self.loaded else guarded(policy, self.loaded, **folders)
+        return to_policy(
+            loaded,
+            workspace=places.workspace,
+            home=places.home,
+            headless=headless,
+            data_dir=places.data,
+            config_dir=places.config,
+            also=None if loaded is self.loaded else self.loaded,
+        )
 
     @asynccontextmanager
     async def workspace(
