@@ -262,16 +262,16 @@ def config_lines(loaded: Loaded, begins: str = "") -> list[str]:
     """Return values with where each was set: those that are not the default, or all whose key begins so."""
     return [
         visible(f"{key} = {toml_value(one['value'])}  ({one['source']})")
-        for key, one in configured_values(loaded).items()
-        if (key.startswith(begins) if begins else one["source"] != "default")
+        for key, one in configured_values(loaded, begins).items()
+        if begins or one["source"] != "default"
     ]
 
 
-def configured_values(loaded: Loaded) -> dict[str, dict[str, Any]]:
-    """Return each key's value and source; what may hold a secret is named, not shown."""
+def configured_values(loaded: Loaded, begins: str = "") -> dict[str, dict[str, Any]]:
+    """Return value and source of each key that begins so; what may hold a secret is named, not shown."""
     found: dict[str, dict[str, object]] = {}
     dumped = loaded.config.model_dump(mode="json")
-    for path in KEYS:
+    for path in (path for path in KEYS if dotted(path).startswith(begins)):
         value: Any = dumped
         for part in path:
             value = value[part]

@@ -105,21 +105,23 @@ def _lines(judged: Judged) -> Iterator[str]:
     else:
         yield f"deny {judged.gate} ({judged.rule}): {judged.reason}"
     error = judged.error or {}
-    several = error.get("errors")
-    if isinstance(several, Sequence) and not isinstance(several, str):
-        yield from (f"  {_fault(each)}" for each in several if isinstance(each, Mapping))
+    faults = _objects(error.get("errors")) or ([error] if "rejected_pattern" in error else [])
+    if faults:
+        yield from (f"  {_fault(each)}" for each in faults)
         return
-    if "rejected_pattern" in error:
-        yield f"  {_fault(error)}"
-        return
-    facts = error.get("facts")
-    if isinstance(facts, Sequence) and not isinstance(facts, str):
-        named = (fact for fact in facts if isinstance(fact, Mapping))
-        yield from (f"  {_shown(fact['name'])}: {_shown(fact['value'])}" for fact in named)
+    facts = _objects(error.get("facts"))
+    yield from (f"  {_shown(fact['name'])}: {_shown(fact['value'])}" for fact in facts)
     if "suggestion" in error:
         yield f"suggestion: {_shown(error['suggestion'])}"
     elif judged.rule == "not_provided":
         yield "suggestion: --url URL, if it is one that the person gave"
+
+
+def _objects(value: Json) -> list[Mapping[str, Json]]:
+    """Return the objects in a list of JSON; what is no list holds no objects."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return []
+    return [one for one in value if isinstance(one, Mapping)]
 
 
 def _fault(error: Mapping[str, Json]) -> str:

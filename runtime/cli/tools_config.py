@@ -99,8 +99,7 @@ async def config(options: Options, printer: Printer) -> Exit:
             read = "is read as it is now" if answer["trusted"] else "is not read"
             lines = [f"{answer['workspace']}: what it brings {read}", *_brought_lines(start)]
         case _:
-            every = configured_values(start.loaded)
-            values = {key: one for key, one in every.items() if key.startswith(options.name)}
+            values = configured_values(start.loaded, options.name)
             if not values:
                 what = f"no key begins with {options.name}"
                 raise CliError(Exit.NOT_FOUND, "NOT_FOUND", what, suggestion="leeward config show")
