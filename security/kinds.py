@@ -30,6 +30,7 @@ __all__ = [
     "Runs",
     "Unreadable",
     "Wanted",
+    "with_leaves",
 ]
 
 _T = TypeVar("_T")
@@ -242,6 +243,15 @@ class Wanted:
             for name, keys in found.items():
                 keys.update(dict.fromkeys(getattr(one, name)))
         return cls(**{name: tuple(keys) for name, keys in found.items()})
+
+
+def with_leaves(value: Json, change: Callable[[Json], Json]) -> Json:
+    """Return a value of JSON with each leaf changed, and so the names in objects."""
+    if isinstance(value, Mapping):
+        return {str(change(name)): with_leaves(child, change) for name, child in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [with_leaves(child, change) for child in value]
+    return change(value)
 
 
 def _shown(text: str) -> str:

@@ -8,7 +8,7 @@ from leeward.security.lazy import Loads, lazy_names
 
 if TYPE_CHECKING:
     from .exit_codes import exit_of_denial, exit_of_result, was_asked
-    from .foreground import internal_error, model_failure
+    from .foreground import internal_error, model_failure, storage_error
     from .startup import Startup, begin, look, require_model
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "look",
     "model_failure",
     "require_model",
+    "storage_error",
     "was_asked",
 ]
 
@@ -32,6 +33,7 @@ _HOMES = {
     "look": ".startup",
     "model_failure": ".foreground",
     "require_model": ".startup",
+    "storage_error": ".foreground",
     "was_asked": ".exit_codes",
 }
 

@@ -48,6 +48,11 @@ def internal_error() -> CliError:
     return CliError(Exit.GENERAL_ERROR, "INTERNAL_ERROR", "this is a bug; the traceback says where")
 
 
+def storage_error(error: RecordError) -> CliError:
+    """Return the end of a command, or of one of several scripts, whose records failed."""
+    return CliError(Exit.GENERAL_ERROR, error.code, str(error), phase="storage")
+
+
 def foreground(command: Command, printer: Printer, *, is_ours: bool = False) -> Exit:
     """Run a command to its end and return what the process returns; the command tells its own success.
 
@@ -60,7 +65,7 @@ def foreground(command: Command, printer: Printer, *, is_ours: bool = False) -> 
     except CliError as error:
         return printer.fail(error)
     except RecordError as error:
-        return printer.fail(CliError(Exit.GENERAL_ERROR, error.code, str(error), phase="storage"))
+        return printer.fail(storage_error(error))
     except BaseException:
         # A bug: a reader of the answer still gets one, a reader of the errors gets the traceback.
         printer.fail(internal_error())
@@ -74,7 +79,7 @@ def interactive(command: Callable[[Options], Awaitable[Exit]], printer: Printer)
     except CliError as error:
         return printer.fail(error)
     except RecordError as error:
-        return printer.fail(CliError(Exit.GENERAL_ERROR, error.code, str(error), phase="storage"))
+        return printer.fail(storage_error(error))
 
 
 class _Run:

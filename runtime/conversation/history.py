@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from leeward.memory.sessions import Charge, Line
+from leeward.security.kinds import Json, with_leaves
 from leeward.security.lazy import dataclass
 from leeward.security.ports import RecordError
 from leeward.security.text import redact_text
@@ -24,7 +25,6 @@ from ..providers.interface import Message, Verbatim, new_call_id
 
 if TYPE_CHECKING:
     from leeward.security.call import ToolCall
-    from leeward.security.kinds import Json
     from leeward.security.outcome import Picture
 
 __all__ = [
@@ -61,23 +61,13 @@ def _arguments(text: str, secrets: Collection[str]) -> str:
     """Return arguments without secrets, however those are spelled; what was JSON still is."""
     try:
         given = json.loads(text)
-        masked = _masked(given, secrets)
+        masked = with_leaves(given, lambda one: redact_text(one, secrets) if isinstance(one, str) else one)
         text = text if masked == given else json.dumps(masked, ensure_ascii=False)
     except (ValueError, RecursionError):
         return redact_text(text, secrets)
     # Some are known only by the name before them; where a mask takes a bracket along, it stays with the rest.
     whole = redact_text(text, secrets)
     return whole if whole != text and _is_json(whole) else text
-
-
-def _masked(value: object, secrets: Collection[str]) -> object:
-    if isinstance(value, str):
-        return redact_text(value, secrets)
-    if isinstance(value, Mapping):
-        return {redact_text(key, secrets): _masked(child, secrets) for key, child in value.items()}
-    if isinstance(value, Sequence):
-        return [_masked(child, secrets) for child in value]
-    return value
 
 
 def _is_json(text: str) -> bool:
@@ -295,7 +285,7 @@ def attached_to(words: str, attached: str) -> Message:
 
 def with_summary(messages: Sequence[Message], summary: str) -> list[Message]:
     """Return the person's messages in their own words, and behind the last one what came of them all."""
-    words = [message.text if message.words is None else message.words for message in messages]
+    words = [message.own_words for message in messages]
     if not words:
         return [Message("user", summary, words="")]
     return [*(Message("user", text) for text in words[:-1]), attached_to(words[-1], summary)]

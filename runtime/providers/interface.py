@@ -88,6 +88,11 @@ class Message:
     words: str | None = None
     pictures: tuple[Picture, ...] = ()
 
+    @property
+    def own_words(self) -> str:
+        """The text without what is attached to it."""
+        return self.text if self.words is None else self.words
+
 
 @dataclass(frozen=True, slots=True)
 class ToolView:

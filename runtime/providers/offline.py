@@ -275,7 +275,7 @@ def _last_words(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if message.role == "user":
-            return message.text if message.words is None else message.words, messages[index + 1 :]
+            return message.own_words, messages[index + 1 :]
     return "", ()
 
 

@@ -15,7 +15,7 @@ from leeward.security.ports import RecordError
 from ..app import Runtime
 from ..exits import CliError
 from ..sessions import session_line
-from ..slash import SlashLine, SlashResult, dispatch, parse
+from ..slash import SlashLine, SlashResult, dispatch, is_number, parse
 from .attach import attachments
 from .render import Renderer
 from .results import Entry, sections
@@ -109,8 +109,7 @@ class Entrance:
 
     def _with_call(self, command: SlashLine) -> SlashLine:
         """Name the call that has a number on the screen, where its reasons are asked for."""
-        is_number = command.argument.isascii() and command.argument.isdigit() and len(command.argument) < 7
-        if command.command is None or command.command.name != "why" or not is_number:
+        if command.command is None or command.command.name != "why" or not is_number(command.argument):
             return command
         entry = self._renderer.results.find(int(command.argument))
         return command if entry is None or not entry.call else replace(command, argument=entry.call)

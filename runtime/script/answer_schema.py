@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from leeward.security.action import depth_of
 from leeward.security.lazy import LazyModule, dataclass
 from leeward.tools.declare import inner_references_only, schema_validator
 
@@ -138,28 +139,14 @@ def _json_value(text: str) -> Any:
         ValueError, RecursionError: it is not JSON, or what Python reads beyond it.
     """
     value = json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
-    if _is_too_deep(value):
+    # What is innermost is a level, too.
+    if depth_of(text) >= _DEEPEST:
         raise RecursionError
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise ValueError("a text in it holds a lone surrogate, half of a character") from None
     return value
-
-
-def _is_too_deep(value: object) -> bool:
-    level = [value]
-    for _ in range(_DEEPEST):
-        level = [inner for outer in level for inner in _inner(outer)]
-        if not level:
-            return False
-    return True
-
-
-def _inner(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _refuse(constant: str) -> NoReturn:

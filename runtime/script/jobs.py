@@ -24,7 +24,7 @@ from leeward.security.lazy import dataclass
 from leeward.security.ports import RecordError
 
 from ..app import Runtime, RuntimeSession
-from ..console import internal_error
+from ..console import internal_error, storage_error
 from ..events import Alert, RunEvent
 from ..exits import CliError, Exit, Json
 from ..printer import plain
@@ -133,7 +133,7 @@ async def _run(job: _Job, runtime: Runtime | None, start: Startup, options: Opti
     except CliError as error:
         printer.fail(error)
     except RecordError as error:
-        printer.fail(CliError(Exit.GENERAL_ERROR, error.code, str(error), phase="storage"))
+        printer.fail(storage_error(error))
 
 
 @contextmanager

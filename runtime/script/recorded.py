@@ -14,6 +14,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from leeward.security.call import Outcome, Status, ToolCall, ToolResult
+from leeward.security.kinds import with_leaves
 from leeward.security.lazy import dataclass
 from leeward.security.outcome import Category
 from leeward.security.ports import RecordError
@@ -215,14 +216,13 @@ def _failure_row(error: CliError, mask: Mask) -> dict[str, Json]:
 
 def _masked(value: Json, mask: Mask) -> Json:
     """Return a value of JSON with a mask over each text and number in it, names among them."""
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, Mapping):
-        return {mask(name): _masked(child, mask) for name, child in value.items()}
-    if isinstance(value, Sequence):
-        return [_masked(child, mask) for child in value]
-    written = json.dumps(value)
-    return value if mask(written) == written else mask(written)
+
+    def leaf(one: Json) -> Json:
+        written = one if isinstance(one, str) else json.dumps(one)
+        masked = mask(written)
+        return one if masked == written else masked
+
+    return with_leaves(value, leaf)
 
 
 def _failure_of(row: Mapping[str, Any]) -> CliError:

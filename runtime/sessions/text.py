@@ -71,7 +71,7 @@ def _last(taken: HistorySnapshot) -> list[tuple[str, str]]:
     found: dict[str, str] = {}
     for message in reversed(taken.messages):
         if message.role == "user":
-            found["›"] = message.text if message.words is None else message.words
+            found["›"] = message.own_words
             break
         if message.role == "assistant" and message.text:
             found.setdefault("‹", message.text)

@@ -9,7 +9,7 @@ from leeward.security.lazy import Loads, lazy_names
 if TYPE_CHECKING:
     from .commands import COMMANDS, SlashLine, dispatch, parse
     from .own import own_commands, project_commands
-    from .result import SlashResult
+    from .result import SlashResult, is_number
     from .work import answer_of
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "SlashResult",
     "answer_of",
     "dispatch",
+    "is_number",
     "own_commands",
     "parse",
     "project_commands",
@@ -29,6 +30,7 @@ _HOMES = {
     "SlashResult": ".result",
     "answer_of": ".work",
     "dispatch": ".commands",
+    "is_number": ".result",
     "own_commands": ".own",
     "parse": ".commands",
     "project_commands": ".own",

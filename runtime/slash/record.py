@@ -8,7 +8,7 @@ from leeward.security.text import visible
 
 from ..audit import explanation_of, record_lines, records_of
 from ..exits import CliError
-from .result import Misused, SlashResult, failed
+from .result import Misused, SlashResult, failed, is_number
 
 if TYPE_CHECKING:
     from leeward.memory.audit import Record
@@ -30,7 +30,7 @@ async def show_audit(runtime: RuntimeSession, argument: str) -> SlashResult:
             return _records(await records_of(words[1], runtime.audit, runtime.session_id))
         except CliError as error:
             return failed(visible(error.message))
-    if len(words) > 1 or not all(word.isascii() and word.isdigit() and len(word) < 7 for word in words):
+    if len(words) > 1 or not all(map(is_number, words)):
         raise Misused
     limit = int(words[0]) if words else _RECORDS
     return _records(await runtime.audit.list_records(runtime.session_id, limit))
@@ -53,7 +53,7 @@ def _records(records: list[Record]) -> SlashResult:
 
 async def open_result(_runtime: RuntimeSession, argument: str) -> SlashResult:
     """Have a result opened in a pager, where there is a terminal."""
-    if argument and not (argument.isascii() and argument.isdigit() and len(argument) < 7):
+    if argument and not is_number(argument):
         raise Misused
     return SlashResult("results can only be opened at a terminal", failed=True, opens=argument)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..app import RuntimeSession
 
-__all__ = ["Handler", "Misused", "SlashCommandSpec", "SlashResult", "failed"]
+__all__ = ["Handler", "Misused", "SlashCommandSpec", "SlashResult", "failed", "is_number"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +62,8 @@ class Misused(Exception):
 def failed(why: str) -> SlashResult:
     """Return that a command could not be carried out, and why."""
     return SlashResult(why, failed=True)
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number in at most six digits: of a record, a turn, a call on the screen."""
+    return text.isascii() and text.isdigit() and len(text) < 7

@@ -13,7 +13,7 @@ from leeward.security.text import visible
 from ..conversation import cost_lines
 from ..exits import CliError, Exit
 from ..sessions import export_lines, fork, last_lines, own_record, page_lines, session_line, session_record
-from .result import Misused, SlashResult, failed
+from .result import Misused, SlashResult, failed, is_number
 
 if TYPE_CHECKING:
     from ..app import RuntimeSession
@@ -65,7 +65,7 @@ async def list_sessions(runtime: RuntimeSession, _argument: str) -> SlashResult:
 
 async def fork_session(runtime: RuntimeSession, argument: str) -> SlashResult:
     """Begin a session with what this one held after a turn, and resume it."""
-    if argument and not (argument.isascii() and argument.isdigit() and len(argument) < 7):
+    if argument and not is_number(argument):
         raise Misused
     try:
         this = await own_record(runtime.kept.catalog, runtime.session_id)
