@@ -283,8 +283,8 @@ async def look(word: Text = "") -> str:
     STATE["most"] = max(STATE["most"], STATE["running"])
     if STATE["most"] > 1:
         STATE["met"].set()
-    # The first waits for another: how fast each of them comes to run does not matter.
-    with trio.move_on_after(10 if word == "0" else 0):
+    # Whichever is first waits for another: how fast each comes to run, and in which order, does not matter.
+    with trio.move_on_after(10 if word.isdigit() else 0):
         await STATE["met"].wait()
     STATE["running"] -= 1
     if word == "broken":
