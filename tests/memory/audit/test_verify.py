@@ -176,7 +176,11 @@ TABLE = [
     ("an id", run("UPDATE audit SET id = id || 'x' WHERE seq = 5"), 5, Fault.CHANGED),
     (
         "a previous hash",
-        run("UPDATE audit SET prev = CAST(x'01' || substr(prev, 2) AS BLOB) WHERE seq = 5"), 5, Fault.CHANGED,
+        run(
+            "UPDATE audit SET prev = CAST(iif(substr(prev, 1, 1) = x'01', x'02', x'01') || substr(prev, 2) "
+            "AS BLOB) WHERE seq = 5"
+        ),
+        5, Fault.CHANGED,
     ),
     (
         "a hash",
