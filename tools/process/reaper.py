@@ -437,13 +437,15 @@ def _keep(descriptors: list[int]) -> None:
         with os.fdopen(source, "rb") as file:
             job: dict[str, Any] = json.load(file)
         usage = _Usage(os.getpid(), job["memory"], job["tasks"]) if _IS_LINUX else None
-        reaper, child = os.getpid(), os.fork()
+        reaper = os.getpid()
+        # Before there is a program: it could stop this process, and who started it would wait for ever.
+        _tell(status, f"reaper {reaper}")
+        child = os.fork()
         if child == 0:
             _prctl(_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() == reaper:
                 _become(job, (out, err), status, given)
             os._exit(127)
-        _tell(status, f"reaper {reaper}\nprogram {child}")
         _come_first()
         for descriptor in (out, err, *given):
             os.close(descriptor)
@@ -482,6 +484,7 @@ def _become(job: dict[str, Any], outputs: tuple[int, int], status: int, given: l
     try:
         # In a session of its own it has its own share of the processors, so that it cannot starve its reaper.
         os.setsid()
+        _tell(status, f"program {os.getpid()}")
         into = given.pop(0) if job["has_input"] else os.open(os.devnull, os.O_RDONLY)
         if job["in_group"]:
             os.write(given.pop(0), b"0")

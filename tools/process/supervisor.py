@@ -303,8 +303,14 @@ class SupervisedProcess:
         return reported_behind(word, self.reports)
 
     async def begin(self) -> None:
-        """Wait until it is known who the reaper is."""
-        await self._listen(b"reaper")
+        """Wait until it is known who the reaper is; a supervisor that a program stopped goes on."""
+        while True:
+            with trio.move_on_after(_LOOK) as scope:
+                await self._listen(b"reaper")
+            if not scope.cancelled_caught:
+                break
+            if is_stopped(self.supervisor.process.pid):
+                send([self.supervisor.process.pid], signal.SIGCONT)
         self.pid = int(self._reported(b"reaper") or 0)
         self.supervisor.reapers.add(self.pid)
 

@@ -25,6 +25,7 @@ from leeward.tools.process import (
     run_process,
 )
 from leeward.tools.process import cgroup as cgroups_module
+from leeward.tools.process import supervisor as supervisor_module
 from leeward.tools.process.environment import Resource
 from leeward.tools.process.supervisor import reported_behind
 from leeward.tools.sandbox import SandboxSettings, open_sandbox
@@ -163,6 +164,34 @@ async def test_who_stops_what_counts_is_ended(tmp_path, level):
         finished = await bash(sandbox, HOGS["after stopping its reaper"])
         assert (finished.exit_code, finished.timed_out, finished.left) == (None, False, False)
         assert (await bash(sandbox, "echo next")).output == "next\n"
+
+
+async def test_who_stops_its_reaper_at_once_is_ended(tmp_path, monkeypatch):
+    """Before the reaper does anything after its program began."""
+    slow = tmp_path / "reaper.py"
+    slow.write_text(
+        "import os, runpy, time\n"
+        "fork = os.fork\n"
+        "def fork_slowly():\n"
+        "    child = fork()\n"
+        "    time.sleep(0.5 if child else 0)\n"
+        "    return child\n"
+        "os.fork = fork_slowly\n"
+        f"runpy.run_path({supervisor_module._REAPER!r}, run_name='__main__')\n"
+    )
+    monkeypatch.setattr(supervisor_module, "_REAPER", str(slow))
+    async with sandboxed(tmp_path, "none") as sandbox:
+        with trio.fail_after(30):
+            finished = await bash(sandbox, "kill -STOP $PPID; sleep 60")
+        assert (finished.exit_code, finished.timed_out, finished.left) == (None, False, False)
+
+
+async def test_a_supervisor_that_a_program_stopped_goes_on(tmp_path):
+    async with sandboxed(tmp_path, "none") as sandbox:
+        script = "kill -STOP $(ps -o ppid= -p $PPID); echo stopped"
+        with trio.fail_after(30):
+            assert (await bash(sandbox, script)).output == "stopped\n"
+            assert (await bash(sandbox, "echo next")).output == "next\n"
 
 
 BOMBS = {
